@@ -1,0 +1,1 @@
+"""Building blocks of the models: each a small module over the kernels."""

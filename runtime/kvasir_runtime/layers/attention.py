@@ -1,0 +1,57 @@
+"""Self-attention over the paged KV cache, as every model of the family does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from kvasir_kernels.kv_write import write_kv
+from kvasir_kernels.paged_attention import paged_attention
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionInputs:
+    """Where a step's tokens lie: the same for every layer.
+
+    query_start: int32 [seqs + 1]; context_lens: int32 [seqs]; block_tables: int32 [seqs, blocks];
+    slots: int64 [tokens]; cos, sin: float32 [tokens, head_dim / 2].
+    """
+
+    query_start: torch.Tensor
+    context_lens: torch.Tensor
+    block_tables: torch.Tensor
+    slots: torch.Tensor
+    cos: torch.Tensor
+    sin: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class KVCache:
+    """One layer's keys and values, [blocks, block_size, kv_heads, head_dim] each."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+
+def attend(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    cache: KVCache,
+    inputs: AttentionInputs,
+    *,
+    window: int | None,
+) -> torch.Tensor:
+    """Store the step's keys and values, then attend; [tokens, heads, head_dim] in and out."""
+    write_kv(keys, values, cache.keys, cache.values, inputs.slots)
+    return paged_attention(
+        query,
+        cache.keys,
+        cache.values,
+        inputs.query_start,
+        inputs.context_lens,
+        inputs.block_tables,
+        scale=query.shape[-1] ** -0.5,
+        window=window,
+    )
