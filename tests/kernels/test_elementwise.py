@@ -1,4 +1,5 @@
 import torch
+
 from kvasir_kernels.rms_norm import add_rms_norm, rms_norm
 from kvasir_kernels.rotary import apply_rotary
 from kvasir_kernels.silu_mul import silu_mul

@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+
 from kvasir_kernels.kv_write import write_kv
 from kvasir_kernels.paged_attention import paged_attention
 

@@ -52,19 +52,22 @@ class AsyncEngine:
         decoder: Decoder | None,
         *,
         step_timeout_s: float = 300.0,
+        loading_timeout_s: float = 600.0,
         setup_logging: Callable[[], None] = _no_setup,
     ) -> None:
         """Prepare an engine for the model in `folder`; `start` starts it.
 
-        `decoder` turns tokens into text. A step, or a stage of loading that reports nothing, may
-        last `step_timeout_s`. `setup_logging` runs in the engine process and must be picklable.
+        `decoder` turns tokens into text. A step may last `step_timeout_s`, and loading may make no
+        progress for `loading_timeout_s`. `setup_logging` runs in the engine process and must be
+        picklable.
         """
         self.progress = Progress("start", 0)
         self.model: ModelInfo | None = None
         self.stats = Stats()
         self.failure: KvasirError | None = None
         self._config, self._folder, self._decoder = config, folder, decoder
-        self._step_timeout_s, self._setup_logging = step_timeout_s, setup_logging
+        self._step_timeout_s, self._loading_timeout_s = step_timeout_s, loading_timeout_s
+        self._setup_logging = setup_logging
         self._outgoing: queue.SimpleQueue[FrontMessage | None] = queue.SimpleQueue()
         self._streams: dict[str, asyncio.Queue[TokenOutput | KvasirError]] = {}
         self._callbacks: list[Callable[[KvasirError], None]] = []
@@ -111,7 +114,12 @@ class AsyncEngine:
     @property
     def healthy(self) -> bool:
         """Whether the engine loads or steps, and within its bound."""
-        return self.failure is None and self.last_step_age_s < self._step_timeout_s
+        return self.failure is None and self.last_step_age_s < self._silence_bound_s
+
+    @property
+    def _silence_bound_s(self) -> float:
+        """Return how long the engine may send nothing before it counts as hung."""
+        return self._loading_timeout_s if self.model is None else self._step_timeout_s
 
     @property
     def num_unfinished(self) -> int:
@@ -236,16 +244,21 @@ class AsyncEngine:
         """End a process whose step, or whose loading, stands still."""
         while self.failure is None:
             await asyncio.sleep(WATCH_INTERVAL_S)
-            if self.last_step_age_s >= self._step_timeout_s:
-                what = "a step" if self.model is not None else f"{self.progress.stage!r}"
-                self._fail(
-                    EngineHungError(
-                        f"{what} has run for {self.last_step_age_s:.0f} s, its bound is "
-                        f"{self._step_timeout_s:.0f} s",
-                        "the device may have failed; raise --step-timeout-seconds if it is slow",
-                    )
-                )
+            if not self.healthy:
+                self._fail(self._hung())
                 self._process.kill()
+
+    def _hung(self) -> EngineHungError:
+        age, bound = f"{self.last_step_age_s:.0f} s", f"{self._silence_bound_s:.0f} s"
+        if self.model is None:
+            return EngineHungError(
+                f"loading made no progress for {age} in {self.progress.stage!r}, bound {bound}",
+                "the storage or the device may have failed",
+            )
+        return EngineHungError(
+            f"a step has run for {age}, its bound is {bound}",
+            "the device may have failed; raise --step-timeout-seconds if it is only slow",
+        )
 
 
 def _as_error(message: EngineFailed) -> KvasirError:

@@ -1,7 +1,7 @@
 """Which tokens are computed next: continuous batching under one token budget a step.
 
-Every step mixes decodes and prefill chunks. Running requests come first, in order of admission: only
-the last admitted can still be prefilling, so a long prompt never stalls running streams. Then
+Every step mixes decodes and prefill chunks. Running requests come first, in order of admission:
+only the last admitted can still be prefilling, so a long prompt never stalls running streams. Then
 waiting requests are admitted, first come first served, while the budget, `max_num_seqs` and the
 blocks allow (Orca, OSDI 2022; chunked
 prefill after Sarathi-Serve, OSDI 2024). When blocks run out the youngest running request gives its

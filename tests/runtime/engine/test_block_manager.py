@@ -5,6 +5,7 @@ from collections import Counter
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from kvasir_runtime.engine.block_manager import BlockManager
 from kvasir_runtime.engine.sequence import Sequence
 from kvasir_runtime.messages import NewRequest

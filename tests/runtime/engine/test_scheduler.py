@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from kvasir_runtime.engine.block_manager import BlockManager
 from kvasir_runtime.engine.scheduler import Scheduler
 from kvasir_runtime.engine.sequence import Sequence
