@@ -69,3 +69,12 @@ def test_half_precision_accumulates_in_float32():
     reference = torch.cat([naive(q, k, v, None) for q, k, v in expected])
     assert output.dtype == torch.float16
     torch.testing.assert_close(output.float(), reference, rtol=5e-3, atol=5e-3)
+
+
+def test_long_prompts_are_computed_in_parts_with_the_same_result(monkeypatch):
+    from kvasir_kernels.paged_attention import reference
+
+    *operands, _ = paged_batch([(50, 50), (33, 20)], 4, 2, 16)
+    whole = paged_attention(*operands, scale=0.25, window=13)
+    monkeypatch.setattr(reference, "MAX_SCORES", 4 * 50 * 7)
+    torch.testing.assert_close(paged_attention(*operands, scale=0.25, window=13), whole)

@@ -8,11 +8,12 @@ from kvasir_runtime.errors import (
     PromptTooLongError,
     RequestError,
 )
+from support.device import SMALL
 
 
 @pytest.fixture(scope="module")
 def llm(tiny_models):
-    return LLM(str(tiny_models.folder("llama")), device="cpu", kv_cache_gib=0.01, max_num_seqs=8)
+    return LLM(str(tiny_models.folder("llama")), max_num_seqs=8, **SMALL)
 
 
 def greedy(**params):
@@ -108,7 +109,7 @@ def test_a_wrong_parameter_is_named_with_its_value(field, value):
 
 def test_a_cache_too_small_for_one_sequence_says_what_would_fit(tiny_models):
     with pytest.raises(KVCacheTooSmallError, match=r"160 tokens.*512") as caught:
-        LLM(str(tiny_models.folder("llama")), device="cpu", num_gpu_blocks_override=10)
+        LLM(str(tiny_models.folder("llama")), **(SMALL | {"num_gpu_blocks_override": 10}))
     assert "--max-model-len" in caught.value.hint
 
 
@@ -121,7 +122,7 @@ def test_an_unknown_setting_and_a_wrong_one_are_refused(tiny_models):
 
 
 def test_a_shut_down_llm_says_so(tiny_models):
-    llm = LLM(str(tiny_models.folder("llama")), device="cpu", kv_cache_gib=0.01)
+    llm = LLM(str(tiny_models.folder("llama")), **SMALL)
     llm.shutdown()
     with pytest.raises(RuntimeError, match="shut down"):
         llm.generate("a", use_tqdm=False)

@@ -10,6 +10,7 @@ from local_cluster.shell import run
 
 IMAGE = "localhost/kvasir-test-probe:1"
 NAME = "probe"
+SERVICE = "probe-service"  # in the pod, the pod's own name is its own address
 SOURCE = Path(__file__).parent / "probe" / "main.go"
 RECIPE = 'FROM scratch\nCOPY probe /probe\nUSER 65532:65532\nENTRYPOINT ["/probe"]\n'
 
@@ -20,8 +21,8 @@ def build_image(folder: Path) -> str:
     env = {**os.environ, "CGO_ENABLED": "0", "PATH": path}
     build = ["env", "go", "build", "-o", str(folder / "probe"), str(SOURCE)]
     subprocess.run(build, env=env, check=True)
-    bud = ["buildah", "bud", "--isolation", "chroot", "--quiet", "-t", IMAGE, "-f", "-", folder]
-    run(bud, input_text=RECIPE)
+    bud = ["buildah", "bud", "--isolation", "chroot", "--quiet"]
+    run([*bud, "-t", IMAGE, "-f", "-", folder], input_text=RECIPE)
     return IMAGE
 
 
@@ -39,7 +40,7 @@ def wait_ready(cluster: Cluster) -> None:
 
 def service_address(cluster: Cluster) -> str:
     """The Service's address."""
-    return cluster.kubectl("get", "service", NAME, "-o", "jsonpath={.spec.clusterIP}").strip()
+    return cluster.kubectl("get", "service", SERVICE, "-o", "jsonpath={.spec.clusterIP}").strip()
 
 
 def ask_from_pod(cluster: Cluster, url: str) -> str:
@@ -67,6 +68,6 @@ def _service() -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": NAME, "namespace": "default"},
+        "metadata": {"name": SERVICE, "namespace": "default"},
         "spec": {"selector": {"app": NAME}, "ports": [{"port": 80, "targetPort": 8000}]},
     }

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import torch
 
+MAX_SCORES = 2**26  # elements of scores held at once: 256 MiB in float32
+
 
 def paged_attention(  # noqa: PLR0913  (the operation's operands)
     query: torch.Tensor,
@@ -53,28 +55,61 @@ def _attend(
     scale: float,
     window: int | None,
 ) -> torch.Tensor:
-    """Attend one sequence: [new, heads, dim] over [context, kv_heads, dim]."""
-    new, heads, dim = query.shape
-    context, kv_heads, _ = keys.shape
-    grouped = query.view(new, kv_heads, heads // kv_heads, dim).permute(1, 2, 0, 3)
-    rows = grouped.reshape(kv_heads, -1, dim).float()  # [kv_heads, group * new, dim]
-    scores = torch.bmm(rows, keys.permute(1, 2, 0).float()) * scale
-    mask = _hidden(new, context, window, query.device)
-    if mask is not None:
-        scores.view(kv_heads, -1, new, context).masked_fill_(mask, float("-inf"))
-    weights = torch.softmax(scores, dim=-1)
-    mixed = torch.bmm(weights, values.transpose(0, 1).float())
-    mixed = mixed.view(kv_heads, heads // kv_heads, new, dim).permute(2, 0, 1, 3)
-    return mixed.reshape(new, heads, dim).to(query.dtype)
+    """Attend one sequence: [new, heads, dim] over [context, kv_heads, dim].
+
+    The scores of a few tokens at a time are held, so that memory doesn't grow with the context
+    squared.
+    """
+    new, heads, _ = query.shape
+    context = keys.shape[0]
+    keys, values = keys.permute(1, 2, 0).float(), values.transpose(0, 1).float()
+    step = max(1, MAX_SCORES // (heads * context))
+    parts = [
+        _attend_rows(
+            query[first : first + step],
+            keys,
+            values,
+            scale=scale,
+            hidden=_hidden(
+                range(context - new + first, context - new + min(first + step, new)),
+                context,
+                window,
+                query.device,
+            ),
+        )
+        for first in range(0, new, step)
+    ]
+    return torch.cat(parts)
+
+
+def _attend_rows(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    scale: float,
+    hidden: torch.Tensor | None,
+) -> torch.Tensor:
+    """Attend [rows, heads, dim] over [kv_heads, dim, context] and [kv_heads, context, dim]."""
+    rows, heads, dim = query.shape
+    kv_heads, _, context = keys.shape
+    group = heads // kv_heads
+    grouped = query.view(rows, kv_heads, group, dim).permute(1, 2, 0, 3)
+    scores = torch.bmm(grouped.reshape(kv_heads, group * rows, dim).float(), keys) * scale
+    if hidden is not None:
+        scores.view(kv_heads, group, rows, context).masked_fill_(hidden, float("-inf"))
+    mixed = torch.bmm(torch.softmax(scores, dim=-1), values)
+    mixed = mixed.view(kv_heads, group, rows, dim).permute(2, 0, 1, 3)
+    return mixed.reshape(rows, heads, dim).to(query.dtype)
 
 
 def _hidden(
-    new: int, context: int, window: int | None, device: torch.device
+    positions: range, context: int, window: int | None, device: torch.device
 ) -> torch.Tensor | None:
-    """Return which keys each new token must not see, bool [new, context]; None when it sees all."""
-    if new == 1 and (window is None or context <= window):
+    """Return the keys that tokens at `positions` must not see, bool [rows, context], if any."""
+    if positions.start == context - 1 and (window is None or context <= window):
         return None
-    position = torch.arange(context - new, context, device=device)[:, None]
+    position = torch.arange(positions.start, positions.stop, device=device)[:, None]
     key = torch.arange(context, device=device)[None, :]
     hidden = key > position
     if window is not None:

@@ -16,7 +16,6 @@ from kvasir_runtime import errors
 from kvasir_runtime.config import EngineConfig
 from kvasir_runtime.engine.detokenize import Decoder
 from kvasir_runtime.engine.output import CompletionOutput, check_request, split
-from kvasir_runtime.engine.process import run_engine
 from kvasir_runtime.errors import EngineDiedError, EngineHungError, KvasirError
 from kvasir_runtime.messages import (
     AbortRequests,
@@ -36,6 +35,15 @@ from kvasir_runtime.sampling_params import SamplingParams
 
 STOP_TIMEOUT_S = 10.0
 WATCH_INTERVAL_S = 1.0
+
+
+def _run_engine(
+    connection: Connection, config: EngineConfig, folder: Path, setup_logging: Callable[[], None]
+) -> None:
+    """Run in the engine process; torch is imported there alone, so that the server stays small."""
+    from kvasir_runtime.engine.process import run_engine
+
+    run_engine(connection, config, folder, setup_logging)
 
 
 def _no_setup() -> None:
@@ -81,7 +89,7 @@ class AsyncEngine:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(
-            target=run_engine,
+            target=_run_engine,
             args=(theirs, self._config, self._folder, self._setup_logging),
             name="kvasir-engine",
             daemon=True,

@@ -168,9 +168,18 @@ class Engine:
         block_bytes = kv_cache.bytes_per_block(model, config.block_size, dtype)
         if device.type == "cpu" or config.num_gpu_blocks_override is not None:
             return kv_cache.count_blocks(config, kv_cache.cpu_pool_bytes(config), block_bytes)
-        self.runner.caches = kv_cache.allocate(model, 1, config.block_size, dtype, device)
-        self.runner.profile(config.batched_tokens, min(config.max_num_seqs, config.batched_tokens))
+        tokens, seqs = config.batched_tokens, config.max_num_seqs
+        scratch = tokens // config.block_size + 1
+        self.runner.caches = kv_cache.allocate(model, scratch, config.block_size, dtype, device)
+        try:
+            self.runner.profile(tokens, seqs)
+        except torch.OutOfMemoryError as error:
+            raise OutOfMemoryError(
+                f"a step of {tokens:,} tokens doesn't fit {device} beside the weights: {error}",
+                "lower --max-num-batched-tokens or --max-num-seqs, or use a larger GPU",
+            ) from error
         available = kv_budget_bytes(config, device)
+        self.runner.caches = []
         torch.cuda.empty_cache()
         return kv_cache.count_blocks(config, available, block_bytes)
 

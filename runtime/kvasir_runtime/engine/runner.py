@@ -6,9 +6,12 @@ import torch
 
 from kvasir_runtime.engine.sampler import Sampled, sample
 from kvasir_runtime.engine.scheduler import Chunk
+from kvasir_runtime.engine.sequence import Sequence
 from kvasir_runtime.layers.attention import AttentionInputs, KVCache
 from kvasir_runtime.layers.rope import rope_tables
+from kvasir_runtime.messages import NewRequest
 from kvasir_runtime.models.decoder import Decoder
+from kvasir_runtime.sampling_params import SamplingParams
 
 
 class ModelRunner:
@@ -37,25 +40,21 @@ class ModelRunner:
         sampled = iter(sample(logits, [chunk.seq for chunk in sampling], self.eos))
         return [next(sampled) if chunk.samples else None for chunk in batch]
 
-    @torch.inference_mode()
     def profile(self, num_tokens: int, num_seqs: int) -> None:
-        """Run the largest batch there can be, so that the memory it takes is known.
+        """Run a batch of `num_seqs` prompts, `num_tokens` in all, so that its memory is known.
 
-        The sequences share one scratch block, which is all the cache there is at that time.
+        They share the blocks at the start of the cache, which is scratch at that time.
         """
-        per_seq = [num_tokens // num_seqs + (i < num_tokens % num_seqs) for i in range(num_seqs)]
-        starts = torch.tensor([0, *per_seq]).cumsum(0)
-        zeros = torch.zeros(num_tokens, dtype=torch.long, device=self.device)
-        inputs = AttentionInputs(
-            query_start=starts.to(torch.int32).to(self.device),
-            context_lens=torch.zeros(num_seqs, dtype=torch.int32, device=self.device),
-            block_tables=torch.zeros((num_seqs, 1), dtype=torch.int32, device=self.device),
-            slots=torch.zeros_like(zeros),
-            cos=self.cos[zeros],
-            sin=self.sin[zeros],
-        )
-        hidden = self.model(zeros, self.caches, inputs)
-        self.model.logits(hidden[:num_seqs]).softmax(-1)
+        per_seq = min(-(-num_tokens // num_seqs), self.cos.shape[0] - 1)
+        blocks = list(range(-(-per_seq // self.block_size)))
+        params = SamplingParams(max_tokens=1, top_p=0.9)
+        request = NewRequest("profile", (0,) * per_seq, params, arrived_s=0.0)
+        batch = []
+        for _ in range(num_seqs):
+            seq = Sequence.from_request(request, max_model_len=per_seq + 1, seed=0)
+            seq.blocks = blocks
+            batch.append(Chunk(seq, 0, per_seq))
+        self.run(batch)
 
     def _inputs(self, batch: list[Chunk]) -> AttentionInputs:
         """Lay out where each token of the batch lies in its sequence and in the cache."""

@@ -9,12 +9,13 @@ from kvasir_runtime.config import EngineConfig
 from kvasir_runtime.engine.core import Engine
 from kvasir_runtime.messages import NewRequest
 from kvasir_runtime.sampling_params import SamplingParams
+from support.device import SMALL
 
 PROMPTS = {"a": range(5), "b": range(40, 77), "c": range(100, 116), "d": range(7, 60)}
 
 
 def engine(folder, **settings):
-    config = EngineConfig(model="tiny", device="cpu", block_size=16, **settings)
+    config = EngineConfig(model="tiny", block_size=16, **(SMALL | settings))
     return Engine(config, folder)
 
 
@@ -52,7 +53,7 @@ def test_nan_in_unowned_blocks_changes_nothing(tiny_models, prefix_caching, num_
 
 
 def test_a_request_served_from_the_prefix_cache_gives_the_same_tokens(tiny_models):
-    warm = engine(tiny_models.folder("llama"), kv_cache_gib=0.01)
+    warm = engine(tiny_models.folder("llama"))
     first = run(warm, poison=True)
     assert warm.stats().prefix_cache_hits_total == 0
     assert run(warm, poison=True) == first

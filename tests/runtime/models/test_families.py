@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kvasir_runtime import LLM, SamplingParams
+from support.device import SMALL
 from support.tiny_models import FAMILIES, VOCAB
 
 
@@ -27,9 +28,7 @@ def test_greedy_tokens_equal_transformers(tiny_models, family):
     folder = tiny_models.folder(family)
     reference = tiny_models.reference(family)
     # A budget below the prompts' lengths makes chunks of them.
-    llm = LLM(
-        str(folder), device="cpu", kv_cache_gib=0.01, max_num_batched_tokens=33, max_num_seqs=4
-    )
+    llm = LLM(str(folder), max_num_batched_tokens=33, max_num_seqs=4, **SMALL)
     params = SamplingParams(temperature=0, max_tokens=40, ignore_eos=True)
     outputs = llm.generate(prompts(), params, use_tqdm=False)
     for ids, output in zip(prompts(), outputs, strict=True):
