@@ -71,6 +71,15 @@ class EngineConfig:
     max_num_batched_tokens: int | None = option(
         None, "tokens of one step, prefill and decode together; default 2048"
     )
+    scheduling_policy: Literal["fcfs", "priority"] = option(
+        "fcfs", "priority: smaller `priority` first, then who came first"
+    )
+    preemption_mode: Literal["auto", "swap", "recompute"] = option(
+        "auto", "what becomes of a request that must make room; auto: the cheaper, as measured"
+    )
+    async_scheduling: bool | None = option(
+        None, "prepare the next step while one runs; default: on a GPU"
+    )
     enforce_eager: bool = option(False, "run without CUDA graphs")
 
     def __post_init__(self) -> None:
@@ -94,6 +103,12 @@ class EngineConfig:
             )
         if self.swap_space < 0:
             raise InvalidConfigError(f"swap_space is {self.swap_space} GiB", "use 0 or more")
+        if (self.max_num_batched_tokens or self.block_size) < self.block_size:
+            raise InvalidConfigError(
+                f"max_num_batched_tokens is {self.max_num_batched_tokens}, a block has "
+                f"{self.block_size} tokens",
+                "a step must hold at least one block: raise it",
+            )
         self._require_supported()
 
     def _require_positive(self, *names: str) -> None:
@@ -209,7 +224,7 @@ def add_flags(group: argparse._ArgumentGroup, config: type[EngineConfig | Server
 
 def _value_options(hint: Any, metadata: dict[str, Any]) -> dict[str, Any]:
     """Return how argparse reads one value: a switch, a choice, a list or a number."""
-    if hint is bool:
+    if bool in (hint, *get_args(hint)):
         return {"action": argparse.BooleanOptionalAction}
     choices = metadata.get("choices") or (get_args(hint) if get_origin(hint) is Literal else None)
     if choices:

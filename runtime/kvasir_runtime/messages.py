@@ -19,13 +19,18 @@ FinishReason = Literal["stop", "length", "abort", "error"]
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """One sequence to generate."""
+    """One sequence to generate.
+
+    Smaller `priority` runs earlier under that policy. A request with a `leader_id` has the same
+    prompt as that one, sent before it, and shares its blocks.
+    """
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
     params: SamplingParams
     arrived_s: float
     priority: int = 0
+    leader_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +113,15 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class TokenOutput:
-    """The tokens one step gave one request; the last one carries why it ended."""
+    """The tokens one step gave one request; the last one carries why it ended.
+
+    `prompt_logprobs` describe the next prompt tokens, from the second one on.
+    """
 
     request_id: str
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
     num_cached_tokens: int = 0
@@ -134,6 +143,7 @@ class Stats:
     prompt_tokens_total: int = 0
     generation_tokens_total: int = 0
     preemptions_total: int = 0
+    swaps_total: int = 0
     prefix_cache_queries_total: int = 0
     prefix_cache_hits_total: int = 0
     steps_total: int = 0
@@ -165,6 +175,7 @@ class OutputDelta:
     text: str
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
     num_cached_tokens: int = 0

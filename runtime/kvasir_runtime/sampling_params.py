@@ -5,7 +5,8 @@ Enters: what a user wrote. Leaves: a frozen, checked value that the scheduler an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,8 @@ class SamplingParams:
     """Parameters of one request; a wrong value raises InvalidParamsError.
 
     `temperature` 0 is greedy. `top_k` 0 or -1 considers every token. `max_tokens` None means
-    as many as the model's length allows. `stop` strings end the text before them; `logprobs` is
+    as many as the model's length allows. `bad_words` are never completed; `tokenized` turns them
+    into `bad_word_ids`. `stop` strings end the text before them; `logprobs` is
     the number of alternatives returned beside each chosen token.
     """
 
@@ -39,6 +41,11 @@ class SamplingParams:
     max_tokens: int | None = 16
     min_tokens: int = 0
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    logit_bias: Mapping[int, float] | None = None
+    allowed_token_ids: Sequence[int] | None = None
+    bad_words: Sequence[str] = ()
+    bad_word_ids: tuple[tuple[int, ...], ...] = ()
     skip_special_tokens: bool = True
     include_stop_str_in_output: bool = False
     stop_strings: tuple[str, ...] = field(init=False, default=())
@@ -50,6 +57,14 @@ class SamplingParams:
         object.__setattr__(self, "stop_strings", stop)
         object.__setattr__(self, "stop_ids", frozenset(self.stop_token_ids or ()))
         self._check_ranges()
+        if self.allowed_token_ids is not None and not self.allowed_token_ids:
+            raise InvalidParamsError(
+                "allowed_token_ids is empty", "name at least one token", "allowed_token_ids"
+            )
+        if "" in self.bad_words:
+            raise InvalidParamsError("bad_words holds an empty string", "remove it", "bad_words")
+        for token, bias in (self.logit_bias or {}).items():
+            _in_range(f"logit_bias of token {token}", bias, -100.0, 100.0, "logit_bias")
         if "" in stop:
             raise InvalidParamsError("stop holds an empty string", "remove it", "stop")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
@@ -69,6 +84,7 @@ class SamplingParams:
         _in_range("max_tokens", self.max_tokens, 1, None)
         _in_range("min_tokens", self.min_tokens, 0, None)
         _in_range("logprobs", self.logprobs, 0, MAX_LOGPROBS)
+        _in_range("prompt_logprobs", self.prompt_logprobs, 0, MAX_LOGPROBS)
         _in_range("seed", self.seed, -(2**63), 2**63 - 1)
         if not 0.0 < self.top_p <= 1.0:
             raise InvalidParamsError(
@@ -80,6 +96,18 @@ class SamplingParams:
                 "it must be above 0 and at most 100; 1 leaves the scores as they are",
                 "repetition_penalty",
             )
+
+    def tokenized(self, encode: Callable[[str], Sequence[int]]) -> SamplingParams:
+        """Return the parameters with their bad words as token ids, each with and without a space.
+
+        `encode` adds no special tokens. A word in the middle of a text begins with the space before
+        it, so both spellings are kept out.
+        """
+        if not self.bad_words:
+            return self
+        spelled = {tuple(encode(form)) for word in self.bad_words for form in (word, f" {word}")}
+        ids = (*self.bad_word_ids, *sorted(ids for ids in spelled if ids))
+        return dataclasses.replace(self, bad_words=(), bad_word_ids=ids)
 
     @property
     def greedy(self) -> bool:
@@ -94,9 +122,11 @@ class SamplingParams:
         )
 
 
-def _in_range(name: str, value: Any, low: float, high: float | None) -> None:
+def _in_range(
+    name: str, value: Any, low: float, high: float | None, param: str | None = None
+) -> None:
     """Raise InvalidParamsError unless low <= value <= high; None passes, NaN doesn't."""
     if value is None or (value >= low and (high is None or value <= high)):
         return
     bounds = f"at least {low}" if high is None else f"between {low} and {high}"
-    raise InvalidParamsError(f"{name} is {value}", f"it must be {bounds}", name)
+    raise InvalidParamsError(f"{name} is {value}", f"it must be {bounds}", param or name)

@@ -3,7 +3,8 @@
 A block is free (no contents worth keeping), cached (unowned, but its contents may serve a later
 request that begins alike) or used (owned by one or more sequences). Always
 free + cached + used = total. Full blocks are found again by a hash chained over all tokens up to
-their end; cached blocks are given up least recently used first.
+their end; cached blocks are given up least recently used first. Completions of one prompt share its
+blocks; the one that writes into a shared block first gets a copy of it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class BlockManager:
         self._num_used = 0
         self._hash_of: dict[int, bytes] = {}
         self._block_of: dict[bytes, int] = {}
+        self._copies: dict[int, int] = {}  # destination: source
 
     @property
     def num_free(self) -> int:
@@ -65,7 +67,8 @@ class BlockManager:
         At least one token is left to compute, since the last one's scores are needed.
         """
         found: list[int] = []
-        if self.prefix_caching:
+        # Blocks that are shared are not computed, so they have no scores of the prompt to give.
+        if self.prefix_caching and seq.params.prompt_logprobs is None:
             self._hash_full_blocks(seq)
             for block_hash in seq.block_hashes[: (len(seq.token_ids) - 1) // self.block_size]:
                 if (block := self._block_of.get(block_hash)) is None:
@@ -81,7 +84,7 @@ class BlockManager:
         """
         prefix = self.find_prefix(seq)
         available = self.num_available - sum(1 for block in prefix if not self._owners[block])
-        if self.blocks_for(len(seq.token_ids)) - len(prefix) > available:
+        if self.blocks_for(seq.num_tokens) - len(prefix) > available:
             return None
         for block in prefix:
             self._own(block)
@@ -91,24 +94,50 @@ class BlockManager:
         if self.prefix_caching:
             self.queries_total += len(seq.token_ids)
             self.hits_total += seq.num_computed
-        self.grow(seq, min(seq.num_computed + count, len(seq.token_ids)))
+        self.grow(seq, min(seq.num_computed + count, seq.num_tokens))
         return seq.num_computed
 
+    def fork(self, leader: Sequence, seq: Sequence, num_tokens: int) -> None:
+        """Share the leader's blocks of the first `num_tokens`, all computed, with `seq`."""
+        shared = leader.blocks[: self.blocks_for(num_tokens)]
+        for block in shared:
+            self._own(block)
+        seq.blocks.extend(shared)
+        seq.num_computed = num_tokens
+        seq.num_published = min(leader.num_published, num_tokens // self.block_size)
+
     def grow(self, seq: Sequence, num_tokens: int) -> bool:
-        """Give a sequence the blocks for its first `num_tokens`; False, and nothing, if too few."""
+        """Give a sequence room to write up to its first `num_tokens`; False, and nothing, if none.
+
+        A block that it shares and is about to write into is replaced by a copy (`take_copies`).
+        """
         missing = self.blocks_for(num_tokens) - len(seq.blocks)
-        if missing > self.num_available:
+        tail = seq.num_computed // self.block_size
+        shared = tail < len(seq.blocks) and self._owners[seq.blocks[tail]] > 1
+        if missing + shared > self.num_available:
             return False
+        if shared:
+            seq.blocks[tail] = self._copy(seq.blocks[tail])
         for _ in range(missing):
             seq.blocks.append(self._take())
         return True
+
+    def take_copies(self) -> list[tuple[int, int]]:
+        """Return the block copies (source, destination) that the next step makes first.
+
+        No destination is another's source, so they may be made in any order.
+        """
+        copies = [(source, destination) for destination, source in self._copies.items()]
+        self._copies.clear()
+        return copies
 
     def publish(self, seq: Sequence) -> None:
         """Let others find the blocks that a step filled."""
         if not self.prefix_caching:
             return
         self._hash_full_blocks(seq)
-        full = seq.num_computed // self.block_size
+        known = min(seq.num_computed, len(seq.token_ids), len(seq.blocks) * self.block_size)
+        full = known // self.block_size
         for index in range(seq.num_published, full):
             block, block_hash = seq.blocks[index], seq.block_hashes[index]
             # Two sequences may fill equal blocks at once: the first keeps the name.
@@ -119,14 +148,7 @@ class BlockManager:
     def release(self, seq: Sequence) -> None:
         """Take all blocks of a sequence back; its last block is the first to be given up."""
         for block in reversed(seq.blocks):
-            self._owners[block] -= 1
-            if self._owners[block]:
-                continue
-            self._num_used -= 1
-            if block in self._hash_of:
-                self._cached[block] = self._hash_of[block]
-            else:
-                self._free.append(block)
+            self._disown(block)
         seq.blocks.clear()
         seq.num_computed = seq.num_published = 0
 
@@ -134,6 +156,25 @@ class BlockManager:
         self._num_used += not self._owners[block]
         self._owners[block] += 1
         self._cached.pop(block, None)
+
+    def _disown(self, block: int) -> None:
+        self._owners[block] -= 1
+        if self._owners[block]:
+            return
+        self._num_used -= 1
+        self._copies.pop(block, None)
+        if block in self._hash_of:
+            self._cached[block] = self._hash_of[block]
+        else:
+            self._free.append(block)
+
+    def _copy(self, block: int) -> int:
+        """Return a new block that the next step makes equal to `block`, and give that one up."""
+        source = self._copies.get(block, block)
+        copy = self._take()
+        self._copies[copy] = source
+        self._disown(block)
+        return copy
 
     def _take(self) -> int:
         """Return an empty block, giving up the oldest cached contents where none is free."""

@@ -47,6 +47,7 @@ class CompletionOutput:
             text=text,
             token_ids=output.token_ids,
             logprobs=output.logprobs,
+            prompt_logprobs=output.prompt_logprobs,
             finish_reason=reason,
             stop_reason=stop_reason,
             num_cached_tokens=output.num_cached_tokens,
@@ -90,12 +91,16 @@ def check_request(prompt: Sequence[int], params: SamplingParams, model: ModelInf
 
 
 def split(
-    request_id: str, prompt: Sequence[int], params: SamplingParams, arrived_s: float
+    request_id: str,
+    prompt: Sequence[int],
+    params: SamplingParams,
+    arrived_s: float,
+    priority: int = 0,
 ) -> list[NewRequest]:
     """Return one engine request for each of the `n` completions; seeds differ, so texts do."""
     prompt = tuple(prompt)
     if params.n == 1:
-        return [NewRequest(request_id, prompt, params, arrived_s)]
+        return [NewRequest(request_id, prompt, params, arrived_s, priority)]
     return [
         NewRequest(
             f"{request_id}-{index}",
@@ -104,8 +109,11 @@ def split(
                 params,
                 n=1,
                 seed=None if params.seed is None else params.seed + index,
+                prompt_logprobs=params.prompt_logprobs if index == 0 else None,
             ),
             arrived_s,
+            priority,
+            leader_id=f"{request_id}-0" if index else None,
         )
         for index in range(params.n)
     ]

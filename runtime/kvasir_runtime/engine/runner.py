@@ -1,83 +1,201 @@
-"""Runs a batch of chunks through the model: token ids in, sampled tokens out."""
+"""Runs steps on the device: a plan in, a flight whose results come later out.
+
+`launch` queues everything a step does and waits for nothing; `Flight.results` waits for that step
+alone. The next step may be launched in between: a token that is not yet known on the host is read
+from the device's own state.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import torch
 
-from kvasir_runtime.engine.sampler import Sampled, sample
-from kvasir_runtime.engine.scheduler import Chunk
+from kvasir_kernels.sampling import sample
+from kvasir_runtime.engine import logits as logits_rules
+from kvasir_runtime.engine.graphs import GraphPool
+from kvasir_runtime.engine.logprobs import LogprobTensors, compute, to_host
+from kvasir_runtime.engine.sampling_state import SamplingState
+from kvasir_runtime.engine.scheduler import Chunk, StepPlan
 from kvasir_runtime.engine.sequence import Sequence
-from kvasir_runtime.layers.attention import AttentionInputs, KVCache
+from kvasir_runtime.engine.step_inputs import InputBuilder, StepInputs
+from kvasir_runtime.engine.swap import HostCache, copy_blocks
+from kvasir_runtime.layers.attention import AttentionInputs
 from kvasir_runtime.layers.rope import rope_tables
-from kvasir_runtime.messages import NewRequest
+from kvasir_runtime.messages import NewRequest, TokenLogprobs
 from kvasir_runtime.models.decoder import Decoder
 from kvasir_runtime.sampling_params import SamplingParams
 
 
-class ModelRunner:
-    """A model, its KV caches, and the tensors a step needs."""
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a step computed of one chunk: a token if it samples, and asked-for probabilities."""
 
-    def __init__(self, model: Decoder, *, block_size: int, max_len: int) -> None:
-        """Wrap a loaded model; positions up to `max_len` get their rotary angles here."""
+    chunk: Chunk
+    token_id: int | None
+    logprobs: TokenLogprobs | None
+    prompt_logprobs: tuple[TokenLogprobs, ...]
+
+
+@dataclass(slots=True)
+class Flight:
+    """A step that was launched; its tensors are on their way to the host."""
+
+    chunks: list[Chunk]
+    tokens: torch.Tensor
+    logprobs: LogprobTensors | None = None
+    prompts: dict[int, LogprobTensors] = field(default_factory=dict)
+    done: torch.Event | None = None
+
+    def results(self) -> list[Result]:
+        """Wait for the step, and return what it computed of each chunk."""
+        if self.done is not None:
+            self.done.synchronize()
+        tokens = self.tokens.tolist()
+        return [self._result(row, chunk, tokens[row]) for row, chunk in enumerate(self.chunks)]
+
+    def _result(self, row: int, chunk: Chunk, token: int) -> Result:
+        params, prompt = chunk.seq.params, self.prompts.get(row)
+        wanted = params.logprobs if chunk.samples else None
+        described = None
+        if wanted is not None and self.logprobs is not None:
+            described = self.logprobs.describe(row, wanted)
+        of_prompt = (
+            ()
+            if prompt is None
+            else tuple(
+                prompt.describe(i, params.prompt_logprobs or 0) for i in range(len(prompt.rank))
+            )
+        )
+        return Result(chunk, token if chunk.samples else None, described, of_prompt)
+
+
+class ModelRunner:
+    """A model, its KV cache, and the device's state of the running sequences."""
+
+    def __init__(
+        self, model: Decoder, *, block_size: int, max_len: int, max_tokens: int, max_seqs: int
+    ) -> None:
+        """Wrap a loaded model for steps of up to `max_tokens` tokens of `max_seqs` sequences."""
         self.model, self.block_size = model, block_size
+        self.max_tokens, self.max_seqs = max_tokens, max_seqs
         self.device = model.embed_tokens.device
-        self.caches: list[KVCache] = []
         config = model.config
         self.eos = frozenset(config.eos_token_ids)
         self.cos, self.sin = rope_tables(dict(config.rope), config.head_dim, max_len, self.device)
+        self.state = SamplingState(max_seqs, config.vocab_size, self.device)
+        self.inputs = InputBuilder(
+            max_tokens=max_tokens, max_seqs=max_seqs, max_len=max_len,
+            block_size=block_size, device=self.device,
+        )  # fmt: skip
+        self.pool = torch.empty(0, device=self.device)
+        self.host: HostCache | None = None
+        self.graphs: GraphPool | None = None
 
     @torch.inference_mode()
-    def run(self, batch: list[Chunk]) -> list[Sampled | None]:
-        """Compute every chunk; return a token for each that reaches its sequence's end."""
-        ids = [token for c in batch for token in c.seq.token_ids[c.start : c.start + c.count]]
-        hidden = self.model(self._tensor(ids, torch.long), self.caches, self._inputs(batch))
-        sampling = [chunk for chunk in batch if chunk.samples]
-        ends = torch.tensor([chunk.count for chunk in batch]).cumsum(0) - 1
-        rows = ends[[chunk.samples for chunk in batch]].to(self.device)
-        if not sampling:
-            return [None] * len(batch)
-        logits = self.model.logits(hidden[rows])
-        sampled = iter(sample(logits, [chunk.seq for chunk in sampling], self.eos))
-        return [next(sampled) if chunk.samples else None for chunk in batch]
+    def launch(self, plan: StepPlan) -> Flight:
+        """Queue one step; its block moves come first, in the plan's order."""
+        self._move_blocks(plan)
+        chunks = plan.chunks
+        self.state.enter([chunk.seq for chunk in chunks if chunk.enters])
+        if not chunks:
+            return Flight([], torch.empty(0, dtype=torch.long))
+        hidden, logits, inputs = self._forward(chunks)
+        return self._choose(chunks, hidden, logits[: len(chunks)], inputs)
 
     def profile(self, num_tokens: int, num_seqs: int) -> None:
-        """Run a batch of `num_seqs` prompts, `num_tokens` in all, so that its memory is known.
+        """Run a step of `num_seqs` prompts, `num_tokens` in all, so that its memory is known.
 
-        They share the blocks at the start of the cache, which is scratch at that time.
+        They share the blocks at the start of the pool, which is scratch at that time.
         """
-        per_seq = min(-(-num_tokens // num_seqs), self.cos.shape[0] - 1)
-        blocks = list(range(-(-per_seq // self.block_size)))
-        params = SamplingParams(max_tokens=1, top_p=0.9)
+        per_seq = num_tokens // num_seqs
+        params = SamplingParams(max_tokens=1, top_p=0.9, logprobs=20)
         request = NewRequest("profile", (0,) * per_seq, params, arrived_s=0.0)
-        batch = []
-        for _ in range(num_seqs):
+        chunks = []
+        for slot in range(num_seqs):
             seq = Sequence.from_request(request, max_model_len=per_seq + 1, seed=0)
-            seq.blocks = blocks
-            batch.append(Chunk(seq, 0, per_seq))
-        self.run(batch)
+            seq.blocks, seq.slot = list(range(-(-per_seq // self.block_size))), slot
+            chunks.append(Chunk(seq, 0, per_seq, samples=True, enters=True))
+        self.launch(StepPlan(chunks)).results()
 
-    def _inputs(self, batch: list[Chunk]) -> AttentionInputs:
-        """Lay out where each token of the batch lies in its sequence and in the cache."""
-        size = self.block_size
-        positions = torch.cat([torch.arange(c.start, c.start + c.count) for c in batch])
-        width = max(-(-(c.start + c.count) // size) for c in batch)
-        tables = torch.zeros((len(batch), width), dtype=torch.int32)
-        for row, chunk in enumerate(batch):
-            used = chunk.seq.blocks[:width]
-            tables[row, : len(used)] = torch.tensor(used, dtype=torch.int32)
-        counts = torch.tensor([chunk.count for chunk in batch])
-        rows = torch.arange(len(batch)).repeat_interleave(counts)
-        slots = tables[rows, positions // size].long() * size + positions % size
-        starts = torch.cat((torch.zeros(1, dtype=torch.long), counts.cumsum(0)))
-        on_device = positions.to(self.device)
-        return AttentionInputs(
-            query_start=starts.to(torch.int32).to(self.device),
-            context_lens=self._tensor([c.start + c.count for c in batch], torch.int32),
-            block_tables=tables.to(self.device),
-            slots=slots.to(self.device),
-            cos=self.cos[on_device],
-            sin=self.sin[on_device],
+    def forward(self, inputs: StepInputs) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute hidden states, [tokens, hidden], and each sequence's scores, [seqs, vocab]."""
+        pending = inputs.source >= 0
+        last = self.state.last_token[inputs.source.clamp_min(0)]
+        token_ids = torch.where(pending, last, inputs.token_ids)
+        attention = AttentionInputs(
+            query_start=inputs.query_start,
+            context_lens=inputs.context_lens,
+            block_tables=inputs.block_tables,
+            slots=inputs.slots,
+            cos=self.cos[inputs.positions],
+            sin=self.sin[inputs.positions],
         )
+        hidden = self.model(token_ids, self.pool, attention)
+        return hidden, self.model.logits(hidden[inputs.last_rows])
 
-    def _tensor(self, values: list[int], dtype: torch.dtype) -> torch.Tensor:
-        return torch.tensor(values, dtype=dtype).to(self.device)
+    def _forward(self, chunks: list[Chunk]) -> tuple[torch.Tensor, torch.Tensor, StepInputs]:
+        tokens, seqs = sum(chunk.count for chunk in chunks), len(chunks)
+        graph = self.graphs.find(tokens, seqs) if self.graphs else None
+        if graph is None:
+            inputs = self.inputs.build(chunks, tokens, seqs)
+            return (*self.forward(inputs), inputs)
+        inputs = self.inputs.build(chunks, graph.tokens, graph.seqs)
+        return (*graph.replay(), inputs)
+
+    def _choose(
+        self, chunks: list[Chunk], hidden: torch.Tensor, logits: torch.Tensor, inputs: StepInputs
+    ) -> Flight:
+        """Choose each chunk's next token; those that don't sample get one nobody reads."""
+        count, state = len(chunks), self.state
+        prompts = self._prompt_logprobs(chunks, hidden, inputs)
+        rows = torch.tensor([chunk.seq.slot for chunk in chunks])
+        rows = rows.to(self.device, non_blocking=True)
+        wanted = [chunk.seq.params.logprobs for chunk in chunks if chunk.samples]
+        asked = [number for number in wanted if number is not None]
+        raw = logits.clone() if asked else None
+        logits_rules.adjust(logits, chunks, rows, state, self.eos)
+        tokens = sample(
+            logits,
+            state.temperature[rows],
+            state.top_k[rows],
+            state.top_p[rows],
+            state.min_p[rows],
+            state.seed[rows],
+            inputs.context_lens[:count].long(),
+        )
+        state.last_token[rows] = tokens
+        if any(chunk.seq.params.penalised for chunk in chunks):
+            sampled = torch.tensor([chunk.samples for chunk in chunks], dtype=torch.int32)
+            state.generated[rows, tokens] += sampled.to(self.device, non_blocking=True)
+        logprobs = compute(raw, tokens, max(asked)) if raw is not None else None
+        flight = Flight(chunks, to_host(tokens), logprobs, prompts)
+        if self.device.type == "cuda":
+            flight.done = torch.Event(self.device)
+            flight.done.record()
+        return flight
+
+    def _prompt_logprobs(
+        self, chunks: list[Chunk], hidden: torch.Tensor, inputs: StepInputs
+    ) -> dict[int, LogprobTensors]:
+        """Score the prompt tokens that follow each computed one, for requests that ask for them."""
+        found: dict[int, LogprobTensors] = {}
+        start = 0
+        for row, chunk in enumerate(chunks):
+            seq, first = chunk.seq, start
+            start += chunk.count
+            count = min(chunk.count, seq.num_prompt - 1 - chunk.start)
+            if seq.params.prompt_logprobs is None or count <= 0:
+                continue
+            following = seq.token_ids[chunk.start + 1 : chunk.start + 1 + count]
+            tokens = torch.tensor(following).to(self.device)
+            logits = self.model.logits(hidden[first : first + count])
+            found[row] = compute(logits, tokens, seq.params.prompt_logprobs)
+        return found
+
+    def _move_blocks(self, plan: StepPlan) -> None:
+        if self.host is not None:
+            self.host.swap_out(plan.swap_out)
+            self.host.swap_in(plan.swap_in)
+        if plan.copies:
+            copy_blocks(self.pool, plan.copies)

@@ -26,29 +26,24 @@ class AttentionInputs:
     sin: torch.Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class KVCache:
-    """One layer's keys and values, [blocks, block_size, kv_heads, head_dim] each."""
-
-    keys: torch.Tensor
-    values: torch.Tensor
-
-
 def attend(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
-    cache: KVCache,
+    cache: torch.Tensor,
     inputs: AttentionInputs,
     *,
     window: int | None,
 ) -> torch.Tensor:
-    """Store the step's keys and values, then attend; [tokens, heads, head_dim] in and out."""
-    write_kv(keys, values, cache.keys, cache.values, inputs.slots)
+    """Store the step's keys and values, then attend; [tokens, heads, head_dim] in and out.
+
+    cache: the layer's, [2, blocks, block_size, kv_heads, head_dim], keys first.
+    """
+    write_kv(keys, values, cache[0], cache[1], inputs.slots)
     return paged_attention(
         query,
-        cache.keys,
-        cache.values,
+        cache[0],
+        cache[1],
         inputs.query_start,
         inputs.context_lens,
         inputs.block_tables,

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from kvasir_kernels.rotary import apply_rotary
 from kvasir_kernels.silu_mul import silu_mul
-from kvasir_runtime.layers.attention import AttentionInputs, KVCache, attend
+from kvasir_runtime.layers.attention import AttentionInputs, attend
 from kvasir_runtime.layers.linear import Linear, StackedLinear
 from kvasir_runtime.layers.norm import RMSNorm
 from kvasir_runtime.models.config import ModelConfig
@@ -37,7 +37,9 @@ class Attention(nn.Module):
         self.q_norm = RMSNorm(self.head_dim, eps) if qk_norm else None
         self.k_norm = RMSNorm(self.head_dim, eps) if qk_norm else None
 
-    def forward(self, x: torch.Tensor, cache: KVCache, inputs: AttentionInputs) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, cache: torch.Tensor, inputs: AttentionInputs
+    ) -> torch.Tensor:
         """Map [tokens, hidden] to the same."""
         q, k, v = self.qkv_proj(x).split(self.qkv_proj.sizes, dim=-1)
         q = q.unflatten(-1, (self.heads, self.head_dim))  # [tokens, heads, head_dim]
@@ -85,7 +87,7 @@ class Layer(nn.Module):
         self,
         x: torch.Tensor,
         residual: torch.Tensor | None,
-        cache: KVCache,
+        cache: torch.Tensor,
         inputs: AttentionInputs,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the layer's output and the residual stream, not yet added to each other."""
@@ -117,9 +119,12 @@ class Decoder(nn.Module):
         )
 
     def forward(
-        self, input_ids: torch.Tensor, caches: list[KVCache], inputs: AttentionInputs
+        self, input_ids: torch.Tensor, caches: torch.Tensor, inputs: AttentionInputs
     ) -> torch.Tensor:
-        """Map token ids, [tokens], to normalised hidden states, [tokens, hidden]."""
+        """Map token ids, [tokens], to normalised hidden states, [tokens, hidden].
+
+        caches: [layers, 2, blocks, block_size, kv_heads, head_dim].
+        """
         x = functional.embedding(input_ids, self.embed_tokens)
         residual: torch.Tensor | None = None
         for layer, cache in zip(self.layers, caches, strict=True):

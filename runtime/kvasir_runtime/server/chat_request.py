@@ -81,9 +81,7 @@ class ChatRequest(SamplingFields):
                     f"{name} in a message is not supported yet", "leave it out", f"{where}.{name}"
                 )
         if message.content is None and message.role != "assistant":
-            raise BadRequestError(
-                f"{where}.content is missing", "give a text", f"{where}.content"
-            )
+            raise BadRequestError(f"{where}.content is missing", "give a text", f"{where}.content")
 
     def sampling_values(self) -> dict[str, Any]:
         """Return the given fields under SamplingParams' names."""

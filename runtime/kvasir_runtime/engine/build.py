@@ -1,0 +1,186 @@
+"""From settings and a model folder to a runner with a sized KV cache: what happens before serving.
+
+Each stage is reported as it begins; a model, a size or a device that can't work ends in a
+StartupError with the numbers.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from kvasir_runtime.config import GIB, EngineConfig
+from kvasir_runtime.engine import kv_cache
+from kvasir_runtime.engine.device import kv_budget_bytes, pick_device, pick_dtype
+from kvasir_runtime.engine.graphs import GraphPool
+from kvasir_runtime.engine.host_memory import memory_limit_bytes, require_swap_fits
+from kvasir_runtime.engine.preemption import ALWAYS_RECOMPUTE, ALWAYS_SWAP, PreemptionCosts
+from kvasir_runtime.engine.runner import ModelRunner
+from kvasir_runtime.engine.swap import HostCache
+from kvasir_runtime.errors import InvalidConfigError, OutOfMemoryError
+from kvasir_runtime.models.config import ModelConfig, read_model_config
+from kvasir_runtime.models.decoder import Decoder
+from kvasir_runtime.models.registry import build_model, require_supported
+from kvasir_runtime.models.weights import load_weights
+
+logger = logging.getLogger(__name__)
+
+OnProgress = Callable[[str, int], None]
+PROFILE_TOKENS = 512  # enough to know a CPU's speed without a long start
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A runner that can step, and what was found out on the way."""
+
+    runner: ModelRunner
+    config: ModelConfig
+    dtype: torch.dtype
+    num_blocks: int
+    num_host_blocks: int
+    max_model_len: int
+    costs: PreemptionCosts
+
+
+def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
+    """Load the model in `folder`, size its cache to the device, and warm everything up."""
+    model_config = read_model_config(folder)
+    require_supported(model_config)
+    _require_length(config, model_config)
+    device = pick_device(config)
+    dtype = pick_dtype(config, model_config.dtype, device)
+    require_swap_fits(config, memory_limit_bytes())
+    model = _load(model_config, folder, device, dtype, on_progress)
+    on_progress("profile", 0)
+    runner = ModelRunner(
+        model,
+        block_size=config.block_size,
+        max_len=config.max_model_len or model_config.max_position_embeddings,
+        max_tokens=config.batched_tokens,
+        max_seqs=config.max_num_seqs,
+    )
+    block_bytes = kv_cache.bytes_per_block(model_config, config.block_size, dtype)
+    available, tokens_per_s = _profile(config, runner, dtype)
+    num_blocks = config.num_gpu_blocks_override or max(0, available) // block_bytes
+    length = kv_cache.fit_length(config, model_config, num_blocks)
+    on_progress("allocate KV cache", 0)
+    runner.pool = kv_cache.allocate(model_config, num_blocks, config.block_size, dtype, device)
+    _log_pool(config, num_blocks, length)
+    host_blocks = _host_blocks(config, num_blocks, block_bytes)
+    if host_blocks:
+        runner.host = HostCache(runner.pool, host_blocks)
+    costs = _costs(config, runner.host, tokens_per_s, block_bytes)
+    if device.type == "cuda" and not config.enforce_eager:
+        on_progress("capture CUDA graphs", 0)
+        runner.graphs = GraphPool()
+        runner.graphs.capture(
+            runner.forward, runner.inputs, config.batched_tokens, config.max_num_seqs
+        )
+    return Built(runner, model_config, dtype, num_blocks, host_blocks, length, costs)
+
+
+def _require_length(config: EngineConfig, model: ModelConfig) -> None:
+    """Refuse a length beyond what the model was trained for."""
+    asked, maximum = config.max_model_len, model.max_position_embeddings
+    if asked is not None and asked > maximum:
+        raise InvalidConfigError(
+            f"max_model_len is {asked:,}, the model's maximum is {maximum:,}",
+            f"set it to at most {maximum:,}",
+        )
+
+
+def _load(
+    config: ModelConfig,
+    folder: Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    on_progress: OnProgress,
+) -> Decoder:
+    """Return the model with its weights on the device."""
+    started = time.monotonic()
+    on_progress("load weights", 0)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            model = build_model(config)
+        size = load_weights(model, folder, lambda percent: on_progress("load weights", percent))
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemoryError(
+            f"the weights of {folder} don't fit {device}: {error}",
+            "use a smaller model or a larger GPU",
+        ) from error
+    finally:
+        torch.set_default_dtype(default)
+    logger.info(
+        "Loaded %s in %s on %s: %.2f GiB in %.1f s",
+        config.architecture, dtype, device, size / GIB, time.monotonic() - started,
+    )  # fmt: skip
+    return model.eval()
+
+
+def _profile(config: EngineConfig, runner: ModelRunner, dtype: torch.dtype) -> tuple[int, float]:
+    """Run the largest step; return the bytes left for the cache, and prefill tokens a second."""
+    on_gpu = runner.device.type == "cuda"
+    seqs = config.max_num_seqs if on_gpu else 1
+    tokens = config.batched_tokens if on_gpu else min(PROFILE_TOKENS, config.batched_tokens)
+    tokens = min(tokens, seqs * (runner.cos.shape[0] - 1))
+    scratch = tokens // seqs // config.block_size + 1
+    model_config = runner.model.config
+    runner.pool = kv_cache.allocate(model_config, scratch, config.block_size, dtype, runner.device)
+    try:
+        if on_gpu:
+            runner.profile(tokens, seqs)
+            torch.cuda.reset_peak_memory_stats(runner.device)
+        started = time.perf_counter()
+        runner.profile(tokens, seqs)
+        tokens_per_s = tokens / (time.perf_counter() - started)
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemoryError(
+            f"a step of {tokens:,} tokens doesn't fit {runner.device} beside the weights: {error}",
+            "lower --max-num-batched-tokens or --max-num-seqs, or use a larger GPU",
+        ) from error
+    if not on_gpu:
+        return kv_cache.cpu_pool_bytes(config), tokens_per_s
+    available = kv_budget_bytes(config, runner.device)
+    runner.pool = torch.empty(0)
+    torch.cuda.empty_cache()
+    return available, tokens_per_s
+
+
+def _host_blocks(config: EngineConfig, num_blocks: int, block_bytes: int) -> int:
+    """Return the host's share: never more than the device's, which could not fill it."""
+    if config.preemption_mode == "recompute":
+        return 0
+    return min(int(config.swap_space * GIB) // block_bytes, num_blocks)
+
+
+def _costs(
+    config: EngineConfig, host: HostCache | None, tokens_per_s: float, block_bytes: int
+) -> PreemptionCosts:
+    if host is None or config.preemption_mode == "recompute":
+        return ALWAYS_RECOMPUTE
+    if config.preemption_mode == "swap":
+        return ALWAYS_SWAP
+    costs = PreemptionCosts(host.measure_bandwidth(), tokens_per_s, block_bytes)
+    logger.info(
+        "Preemption: blocks move at %.1f GB/s, prefill computes %s tokens/s: %s",
+        costs.copy_bytes_per_s / 1e9,
+        f"{tokens_per_s:,.0f}",
+        "swap" if costs.prefers_swap(config.block_size, 1) else "recompute",
+    )
+    return costs
+
+
+def _log_pool(config: EngineConfig, num_blocks: int, length: int) -> None:
+    tokens = num_blocks * config.block_size
+    logger.info("KV cache size: %d blocks", num_blocks)
+    logger.info(
+        "KV cache: %s tokens in blocks of %d; %.2f sequences of %s tokens fit at once",
+        f"{tokens:,}", config.block_size, tokens / length, f"{length:,}",
+    )  # fmt: skip
