@@ -55,6 +55,8 @@ class Device:
             assert source not in destinations, "a copy of a copy"
             self.memory[destination] = list(self.memory[source])
         for chunk in plan.chunks:
+            pending = chunk.seq.num_pending - chunk.samples
+            assert not (chunk.enters and pending), "a row's pending token is lost with the row"
             for position, key in self._keys(chunk, chunk.start):
                 self._slot(chunk.seq, position)[position % self.size] = key
         for chunk in plan.chunks:
