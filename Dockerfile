@@ -1,7 +1,7 @@
 # Two images from one file: `--target operator` (control plane, no torch) and `--target runtime`
 # (the engine, CUDA torch). A source change rebuilds one thin last layer of each.
 #
-# BASE_IMAGE   replaces both defaults below: a Debian or Ubuntu with Python 3.11 or 3.12.
+# BASE_IMAGE   replaces both defaults below: any Debian or Ubuntu whose Python is 3.11 or 3.12.
 # CPU_ONLY=1   leaves out of the runtime image what only GPUs use (CUDA libraries, Triton: 3.3 GB),
 #              for machines that have none: the local demo and the tests.
 # Secret `ca`  a CA bundle to trust while building, where a private CA signs the package index.
@@ -10,9 +10,16 @@ ARG BASE_IMAGE=
 ARG RUNTIME_BASE=${BASE_IMAGE:-docker.io/nvidia/cuda:13.0.2-base-ubuntu24.04}
 ARG OPERATOR_BASE=${BASE_IMAGE:-docker.io/library/python:3.12-slim-bookworm}
 
+FROM ${OPERATOR_BASE} AS operator-base
+RUN python3 -c 'import ensurepip' 2>/dev/null || { \
+        apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+            ca-certificates python3 python3-venv \
+        && rm -rf /var/lib/apt/lists/*; \
+    }
+
 # uv, and the lock file as one list of requirements an image: only a change of that list, not of
 # the rest of pyproject.toml, makes the layers of dependencies anew.
-FROM ${OPERATOR_BASE} AS uv
+FROM operator-base AS uv
 LABEL dev.kvasir.stage=wheel
 COPY hack/image/with-host.sh /opt/uv/bin/with-host
 RUN --mount=type=secret,id=ca \
@@ -36,7 +43,7 @@ COPY runtime runtime
 COPY kernels kernels
 RUN --mount=type=secret,id=ca with-host uv build --wheel --out-dir /dist
 
-FROM ${OPERATOR_BASE} AS operator
+FROM operator-base AS operator
 RUN echo 'kvasir:x:65532:65532:kvasir:/tmp:/usr/sbin/nologin' >> /etc/passwd
 ENV VIRTUAL_ENV=/opt/kvasir PATH=/opt/kvasir/bin:$PATH UV_PYTHON_DOWNLOADS=never \
     PYTHONUNBUFFERED=1 HOME=/tmp USER=kvasir

@@ -35,7 +35,7 @@ def broken(services: InferenceServices, chat: str) -> Iterator[None]:
         ("corrupt", "CorruptWeights", "model.safetensors", ""),
         ("no-claim", "ClaimNotFound", "no-such-claim", "create the PersistentVolumeClaim"),
         ("no-image", "ImagePullBackOff", "localhost/no-such-image:1", "imagePullSecrets"),
-        ("no-node", "Unschedulable", "node selector", "nodeSelector"),
+        ("no-node", "Unschedulable", "node affinity/selector", "nodeSelector"),
     ],
 )
 def test_cause_reaches_the_user(

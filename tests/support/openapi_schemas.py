@@ -17,11 +17,13 @@ LOOSE = {
 }
 
 
-def write_schemas(openapi: Schema, folder: Path) -> str:
-    """Write one strict schema a kind; kubeconform's -schema-location for them."""
+def write_schemas(openapi: Schema, kinds: set[str], folder: Path) -> str:
+    """Write a strict schema for each of `kinds`; kubeconform's -schema-location for them."""
     definitions = {name: _strict(one) for name, one in openapi["definitions"].items()} | LOOSE
     for name, definition in openapi["definitions"].items():
         for kind in definition.get("x-kubernetes-group-version-kind", []):
+            if kind["kind"] not in kinds:
+                continue
             schema = {"$ref": f"#/definitions/{name}", "definitions": definitions}
             (folder / _file(kind)).write_text(json.dumps(schema))
     return f"{folder}/{{{{.ResourceKind}}}}_{{{{.ResourceAPIVersion}}}}.json"

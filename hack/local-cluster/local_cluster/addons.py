@@ -10,9 +10,11 @@ from pathlib import Path
 from string import Template
 
 from local_cluster.image_store import ImageStore
+from local_cluster.locks import locked
 from local_cluster.shell import run
 
 MANIFESTS = Path(__file__).parent.parent / "manifests"
+ONE_AT_A_TIME = Path("/run/kvasir-images.lock")
 RECIPE = """FROM scratch
 COPY {program} /{program}
 USER 65532:65532
@@ -35,12 +37,14 @@ class ProgramImage:
     def ensure(self, store: ImageStore, log: Path) -> str:
         """Builds and loads the image where the node lacks it; returns its name."""
         name = self.name
-        if not store.has(name):
-            self._build(name)
-            try:
-                store.load(name, log)
-            finally:
-                run(["buildah", "rmi", name])
+        # Another cluster's start may be at the same image, and remove it under our hands.
+        with locked(ONE_AT_A_TIME):
+            if not store.has(name):
+                self._build(name)
+                try:
+                    store.load(name, log)
+                finally:
+                    run(["buildah", "rmi", name])
         return name
 
     def _build(self, name: str) -> None:

@@ -187,14 +187,18 @@ def test_a_stop_leaves_nothing_and_the_other_cluster_running(pair: Pair) -> None
 
 
 def test_a_start_and_a_stop_leave_the_machine_as_it_was(tmp_path: Path) -> None:
-    before = Machine.seen_now()
     cluster = Cluster(tmp_path / "state")
+    names = (str(tmp_path), Layout.of(cluster.state).id)
+    before = Machine.seen_now(*names)
     try:
         cluster.up(Steps())
-        assert Machine.seen_now() != before
+        during = Machine.seen_now(*names)
     finally:
         cluster.destroy()
-    assert Machine.seen_now() == before
+    after = Machine.seen_now(*names)
+    assert len(during.named) > 4  # the cable, its routes, the control groups
+    assert during.packet_rules == before.packet_rules
+    assert after == before
     assert processes_naming(str(tmp_path)) == []
     assert list(tmp_path.iterdir()) == []
 

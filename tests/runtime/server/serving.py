@@ -23,7 +23,10 @@ class Serving:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.log = folder / "log.txt"
         self.termination = folder / "termination.json"
-        environment = os.environ | {"KVASIR_TERMINATION_LOG": str(self.termination)}
+        environment = os.environ | {
+            "KVASIR_TERMINATION_LOG": str(self.termination),
+            "OMP_NUM_THREADS": "1",  # threads that spin for each other starve a busy machine
+        }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "kvasir_runtime.server", "--host", "127.0.0.1",
