@@ -59,10 +59,17 @@ class Tokenizer:
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """Return the token ids of `text`; long texts leave the interpreter free meanwhile."""
+        return list(self._encode(text, add_special_tokens).ids)
+
+    def count(self, text: str) -> int:
+        """Return how many tokens `text` has."""
+        return len(self._encode(text, False))
+
+    def _encode(self, text: str, add_special_tokens: bool) -> Any:
         batch = self.backend_tokenizer.encode_batch_fast(
             [text], add_special_tokens=add_special_tokens
         )
-        return list(batch[0].ids)
+        return batch[0]
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of `token_ids`."""
@@ -132,6 +139,8 @@ def load_tokenizer(
     """
     template = read_chat_template(chat_template)
     folder = Path(path)
+    if folder.is_dir() and not _tokenizer_files(folder):
+        raise _no_tokenizer(folder)
     options = {"revision": revision, "trust_remote_code": trust_remote_code}
     try:
         hf = _tokenizer_class(folder).from_pretrained(str(path), **options)
@@ -179,12 +188,22 @@ def _has_own_code(folder: Path) -> bool:
     return isinstance(config, dict) and "auto_map" in config
 
 
+def _tokenizer_files(folder: Path) -> list[Path]:
+    """Return what may be a tokenizer's file: every family has a name of its own for it."""
+    patterns = ("token*", "vocab*", "spiece*", "*.model", "*.tiktoken", "tekken*")
+    return [path for pattern in patterns for path in folder.glob(pattern)]
+
+
 def _load_error(folder: Path, error: Exception) -> ModelNotFoundError | InvalidConfigError:
-    if folder.is_dir() and any(folder.glob("token*")):
-        return InvalidConfigError(
-            f"the tokenizer in {folder} can't be loaded ({_first_line(error)})",
-            "copy the model's tokenizer files again",
-        )
+    if not folder.is_dir():
+        return _no_tokenizer(folder)
+    return InvalidConfigError(
+        f"the tokenizer in {folder} can't be loaded ({_first_line(error)})",
+        "copy the model's tokenizer files again",
+    )
+
+
+def _no_tokenizer(folder: Path) -> ModelNotFoundError:
     return ModelNotFoundError(
         f"there is no tokenizer in {folder}",
         "the model folder needs tokenizer.json, or name another folder with --tokenizer",

@@ -1,6 +1,5 @@
 """What a cluster could leave on the machine, seen without the cluster's own code."""
 
-import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,27 +7,26 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A picture of the machine: two are equal when nothing was left or taken."""
+    """A picture of the machine: two are equal when nothing was left or taken.
 
-    mounts: frozenset[str]
-    links: frozenset[str]
-    routes: frozenset[str]
+    What other programs do meanwhile is left out of it: of mounts, interfaces, routes and control
+    groups it shows those that one cluster's id or folder names.
+    """
+
+    named: frozenset[str]
     packet_rules: str
-    control_groups: frozenset[str]
     folders: frozenset[str]
 
     @classmethod
-    def seen_now(cls) -> "Machine":
-        """The picture at this moment."""
+    def seen_now(cls, *names: str) -> "Machine":
+        """The picture at this moment of what any of `names` is part of."""
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-        links = re.findall(r"^\d+: ([^:@]+)", _say("ip", "link"), re.MULTILINE)
+        lines = [*mounts, *_say("ip", "link").splitlines(), *_say("ip", "route").splitlines()]
+        lines += [str(group) for group in _control_groups()]
         rules = [line for line in _say("iptables-save").splitlines() if line.startswith("-A")]
         return cls(
-            mounts=frozenset(line.split(" ")[4] for line in mounts),
-            links=frozenset(links),
-            routes=frozenset(_say("ip", "route").splitlines()),
+            named=frozenset(line for line in lines if any(name in line for name in names)),
             packet_rules="\n".join(rules),
-            control_groups=frozenset(str(one) for one in _control_groups()),
             folders=frozenset(str(one) for one in _shared_folders()),
         )
 

@@ -8,7 +8,7 @@ import multiprocessing
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -136,7 +136,7 @@ class AsyncEngine:
 
     async def generate(
         self, prompt_token_ids: Sequence[int], params: SamplingParams, request_id: str
-    ) -> AsyncIterator[OutputDelta]:
+    ) -> AsyncGenerator[OutputDelta, None]:
         """Yield what each completion gains, until all `n` have ended.
 
         Raises RequestError before anything is queued when the request can't be served, and the

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from kvasir_runtime.server.errors import BadRequestError, BodyTooLargeError, ClientGoneError
 
-MAX_BODY_BYTES = 64 * 1024**2
+MAX_BODY_BYTES = 32 * 1024**2
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 
@@ -46,7 +46,7 @@ def _as_bad_request(error: ValidationError) -> BadRequestError:
     first = error.errors(include_url=False)[0]
     param = ".".join(str(part) for part in first["loc"]) or None
     if first["type"] == "json_invalid":
-        return BadRequestError(f"the body is not valid JSON ({_reason(first)})")
+        return BadRequestError(f"the body is not valid JSON ({_reason(first)})", "correct it")
     if first["type"] == "missing":
         return BadRequestError(f"{param} is missing", "it is required", param)
     where = param or "the body"
@@ -56,7 +56,7 @@ def _as_bad_request(error: ValidationError) -> BadRequestError:
 def _reason(problem: Any) -> str:
     context = problem.get("ctx") or {}
     text = str(context.get("error") or problem["msg"])
-    return text[:1].lower() + text[1:]
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
 def _shown(value: object) -> str:

@@ -15,7 +15,7 @@ def _as_text(value: Any) -> Any:
     if value is None or isinstance(value, str):
         return value
     if not isinstance(value, list):
-        raise ValueError("content is a text or a list of text parts")
+        raise ValueError("content is a text or a list of text parts")  # noqa: TRY004 - pydantic's
     return "\n".join(_part_text(part) for part in value)
 
 
@@ -25,7 +25,7 @@ def _part_text(part: Any) -> str:
         raise ValueError("only parts of type text are supported")
     text = part.get("text")
     if not isinstance(text, str):
-        raise ValueError("a part of type text has its text in `text`")
+        raise ValueError("a part of type text has its text in `text`")  # noqa: TRY004
     return text
 
 
@@ -89,3 +89,7 @@ class ChatRequest(SamplingFields):
         if self.max_completion_tokens is not None:
             values["max_tokens"] = self.max_completion_tokens
         return values
+
+    def num_logprobs(self) -> int | None:
+        """Return how many alternatives each token comes with."""
+        return (self.top_logprobs or 0) if self.logprobs else None

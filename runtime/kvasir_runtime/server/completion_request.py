@@ -6,7 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from kvasir_runtime.server.errors import BadRequestError
 from kvasir_runtime.server.fields import SamplingFields
+
+MAX_CHOICES = 4096
 
 Prompt = str | list[int]
 
@@ -33,3 +36,18 @@ class CompletionRequest(SamplingFields):
     prompt: Annotated[list[Prompt], BeforeValidator(_as_prompts)]
     logprobs: int | None = None
     add_special_tokens: bool | None = None
+
+    def check_fields(self) -> None:
+        """Refuse what isn't served yet, and more choices than one request may have."""
+        super().check_fields()
+        choices = len(self.prompt) * (self.n or 1)
+        if choices > MAX_CHOICES:
+            raise BadRequestError(
+                f"{len(self.prompt)} prompts with n={self.n or 1} make {choices} choices",
+                f"ask for at most {MAX_CHOICES} in one request",
+                "n",
+            )
+
+    def num_logprobs(self) -> int | None:
+        """Return how many alternatives each token comes with."""
+        return self.logprobs

@@ -5,7 +5,7 @@ The server's own modules know this alone, so that they can be run against a scri
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
 
 from kvasir_runtime.errors import KvasirError
@@ -47,7 +47,7 @@ class Engine(Protocol):
 
     def generate(
         self, prompt_token_ids: Sequence[int], params: SamplingParams, request_id: str
-    ) -> AsyncIterator[OutputDelta]:
+    ) -> AsyncGenerator[OutputDelta, None]:
         """Yield one request's output; closing the iterator aborts the request."""
 
     async def stop(self) -> None:

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 # Fields that describe the caller or the bookkeeping, never the text.
 WITHOUT_INFLUENCE = frozenset(
     {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
-    | {"parallel_tool_calls", "request_id", "return_token_ids"}
+    | {"parallel_tool_calls", "request_id"}
 )
 
 # Fields not served yet, each with the values (beside null) that ask for nothing.
@@ -57,6 +57,7 @@ NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "logits_processors": ([],),
     "spaces_between_special_tokens": (True,),
     "detokenize": (True,),
+    "return_token_ids": (False,),
     "return_tokens_as_token_ids": (False,),
     "documents": ([],),
     "chat_template": (),
@@ -136,6 +137,10 @@ class SamplingFields(BaseModel):
 
     def sampling_values(self) -> dict[str, Any]:
         """Return the given fields under SamplingParams' names."""
-        names = (field.name for field in dataclasses.fields(SamplingParams) if field.init)
-        values = {name: getattr(self, name) for name in names if name != "logprobs"}
+        names = [field.name for field in dataclasses.fields(SamplingParams) if field.init]
+        values = {name: getattr(self, name) for name in names} | {"logprobs": self.num_logprobs()}
         return {name: value for name, value in values.items() if value is not None}
+
+    def num_logprobs(self) -> int | None:
+        """Return how many alternatives each token comes with; None: no log-probabilities."""
+        raise NotImplementedError

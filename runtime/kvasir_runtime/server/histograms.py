@@ -6,9 +6,12 @@ token and between tokens are what the server saw; queue, prefill and decode are 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count, takewhile
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from kvasir_runtime.messages import OutputDelta, Timings
 
@@ -50,9 +53,7 @@ class RequestHistograms:
         self.between_tokens_s = histogram(
             "inter_token_latency_seconds", "Between one token and the next.", BETWEEN_TOKENS_S
         )
-        self.per_output_token_s = histogram(
-            "time_per_output_token_seconds", "The older name of the same.", BETWEEN_TOKENS_S
-        )
+        registry.register(OtherName("time_per_output_token_seconds", self.between_tokens_s, labels))
         self.whole_s = histogram(
             "e2e_request_latency_seconds", "From arrival to the last token.", REQUEST_S
         )
@@ -94,6 +95,24 @@ class RequestHistograms:
         self.inference_s.observe(last_s - scheduled_s)
 
 
+class OtherName(Collector):
+    """A histogram under a second name, observed once: tokens are many."""
+
+    def __init__(self, name: str, child: Histogram, labels: tuple[str, str]) -> None:
+        """Show the labelled `child` as `vllm:name`."""
+        self._name, self._child, self._labels = f"vllm:{name}", child, labels
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the histogram's samples, renamed."""
+        labels = dict(zip(LABELS, self._labels, strict=True))
+        for metric in self._child.collect():
+            renamed = Metric(self._name, "The older name of the inter-token latency.", metric.type)
+            for sample in metric.samples:
+                suffix = sample.name.removeprefix(metric.name)
+                renamed.add_sample(self._name + suffix, labels | sample.labels, sample.value)
+            yield renamed
+
+
 class ChoiceTimer:
     """Observes one choice of one request while its deltas arrive."""
 
@@ -121,9 +140,7 @@ class ChoiceTimer:
         if self._last_s is None:
             histograms.first_token_s.observe(now_s - self._arrived_s)
         else:
-            waited_s = now_s - self._last_s
-            histograms.between_tokens_s.observe(waited_s)
-            histograms.per_output_token_s.observe(waited_s)
+            histograms.between_tokens_s.observe(now_s - self._last_s)
         self._last_s = now_s
 
     def end(self, reason: str, now_s: float, timings: Timings | None = None) -> None:

@@ -82,6 +82,8 @@ class RunningRequests:
 
     async def wait_idle(self, timeout_s: float) -> bool:
         """Wait until no request is left; return False where that takes longer than `timeout_s`."""
+        if not self._scopes:
+            return True
         try:
             await asyncio.wait_for(self._idle.wait(), timeout_s)
         except TimeoutError:

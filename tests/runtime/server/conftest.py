@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from runtime.server.scripted_engine import MODEL, ScriptedEngine
-from support.tiny_models import save_byte_tokenizer
 
 from kvasir_runtime.config import EngineConfig, ServerConfig
 from kvasir_runtime.server.app import build_app
@@ -18,6 +17,8 @@ from kvasir_runtime.server.metrics import Metrics
 from kvasir_runtime.server.state import Loaded, ServerState
 from kvasir_runtime.server.supervisor import Supervisor
 from kvasir_runtime.tokenizer import load_tokenizer
+from runtime.server.scripted_engine import MODEL, ScriptedEngine
+from support.tiny_models import save_byte_tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -122,3 +123,16 @@ def events(text):
     lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
     assert lines[-1] == "[DONE]"
     return [json.loads(line) for line in lines[:-1]]
+
+
+@pytest.fixture(scope="session")
+def eventually():
+    """Return a function that waits until a condition holds."""
+
+    def wait(condition, timeout_s=60.0):
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    return wait

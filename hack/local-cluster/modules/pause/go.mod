@@ -1,0 +1,3 @@
+module kvasir.dev/hack/local-cluster/pause
+
+go 1.24.0

@@ -1,0 +1,1 @@
+"""Kvasir's control plane: an InferenceService in; Deployments, Services and a true status out."""
