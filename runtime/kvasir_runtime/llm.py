@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from tqdm.auto import tqdm
 
@@ -17,50 +17,21 @@ from kvasir_runtime.config import EngineConfig
 from kvasir_runtime.engine.core import Engine
 from kvasir_runtime.engine.output import CompletionOutput as Completion
 from kvasir_runtime.engine.output import check_request, split
-from kvasir_runtime.messages import NewRequest, OutputDelta, TokenLogprobs
+from kvasir_runtime.messages import NewRequest
 from kvasir_runtime.models.resolve import resolve_model
+from kvasir_runtime.outputs import CompletionOutput, RequestOutput
 from kvasir_runtime.sampling_params import SamplingParams
 from kvasir_runtime.tokenizer import load_tokenizer
 
 Prompt = str | Sequence[int]
-
-
-@dataclass(slots=True)
-class CompletionOutput:
-    """One completion, with the names vLLM's users know."""
-
-    index: int
-    text: str = ""
-    token_ids: list[int] = field(default_factory=list)
-    logprobs: list[TokenLogprobs] | None = None
-    finish_reason: str | None = None
-    stop_reason: int | str | None = None
-
-    def add(self, delta: OutputDelta) -> None:
-        """Append what a step brought."""
-        self.text += delta.text
-        self.token_ids.extend(delta.token_ids)
-        if delta.logprobs:
-            self.logprobs = [*(self.logprobs or ()), *delta.logprobs]
-        self.finish_reason, self.stop_reason = delta.finish_reason, delta.stop_reason
-
-
-@dataclass(slots=True)
-class RequestOutput:
-    """A prompt and its completions."""
-
-    request_id: str
-    prompt: str | None
-    prompt_token_ids: list[int]
-    outputs: list[CompletionOutput]
-    finished: bool = False
-    num_cached_tokens: int = 0
+Value = TypeVar("Value")
+Routes = dict[str, tuple[RequestOutput, Completion]]
 
 
 class LLM:
     """A model loaded in this process."""
 
-    def __init__(self, model: str, **settings: Any) -> None:
+    def __init__(self, model: str, *, use_tqdm: bool = True, **settings: Any) -> None:
         """Load `model`, a folder or a hub repository.
 
         `settings` are EngineConfig's fields, the same as `kvasir-runtime serve`'s flags; a wrong
@@ -72,7 +43,7 @@ class LLM:
             self.config.tokenizer or str(folder),
             trust_remote_code=self.config.trust_remote_code,
         )
-        self.engine: Engine | None = Engine(self.config, folder)
+        self.engine: Engine | None = _load_engine(self.config, folder, use_tqdm=use_tqdm)
         self._ids = itertools.count()
 
     def generate(
@@ -80,29 +51,31 @@ class LLM:
         prompts: Prompt | Sequence[Prompt],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
+        priority: int | Sequence[int] = 0,
         use_tqdm: bool = True,
     ) -> list[RequestOutput]:
         """Complete each prompt (text or token ids), all together; results in the prompts' order.
 
-        One SamplingParams serves all prompts, or there is one for each. Raises RequestError for a
-        prompt the model can't take; nothing is generated then.
+        One SamplingParams serves all prompts, or there is one for each; the same for `priority`.
+        Raises RequestError for a prompt the model can't take; nothing is generated then.
         """
         engine = self._running_engine()
         batch = _as_batch(prompts)
-        params = _one_each(sampling_params or SamplingParams(), len(batch))
+        params = _one_each(sampling_params or SamplingParams(), batch, "sampling_params")
+        priorities = _one_each(priority, batch, "priority")
         results: list[RequestOutput] = []
-        routes: dict[str, tuple[RequestOutput, Completion]] = {}
+        routes: Routes = {}
         requests: list[NewRequest] = []
-        for prompt, own in zip(batch, params, strict=True):
+        for prompt, own, urgency in zip(batch, params, priorities, strict=True):
             result = self._new_result(prompt, own.n)
             ids = result.prompt_token_ids
+            own = own.tokenized(self._encode_plain)
             check_request(ids, own, engine.model)
-            results.append(result)
-            children = split(result.request_id, ids, own, time.monotonic())
-            requests.extend(children)
+            children = split(result.request_id, ids, own, time.monotonic(), urgency)
             for index, child in enumerate(children):
-                completion = Completion(index, ids, own, self._tokenizer)
-                routes[child.request_id] = (result, completion)
+                routes[child.request_id] = (result, Completion(index, ids, own, self._tokenizer))
+            results.append(result)
+            requests.extend(children)
         for request in requests:
             engine.add(request)
         self._run(engine, routes, use_tqdm=use_tqdm)
@@ -118,8 +91,14 @@ class LLM:
         """Answer one conversation, or several, through the model's chat template."""
         single = bool(messages) and isinstance(messages[0], dict)
         conversations: Any = [messages] if single else messages
-        prompts = [self._tokenizer.apply_chat_template(chat) for chat in conversations]
-        return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
+        # The template writes special tokens itself: encoding must not add them a second time.
+        texts = [self._tokenizer.apply_chat_template(chat) for chat in conversations]
+        outputs = self.generate(
+            [self._encode_plain(text) for text in texts], sampling_params, use_tqdm=use_tqdm
+        )
+        for output, text in zip(outputs, texts, strict=True):
+            output.prompt = text
+        return outputs
 
     def get_tokenizer(self) -> Any:
         """Return the tokenizer in use."""
@@ -134,19 +113,16 @@ class LLM:
             raise RuntimeError("this LLM was shut down: make a new one")
         return self.engine
 
+    def _encode_plain(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False)
+
     def _new_result(self, prompt: Prompt, n: int) -> RequestOutput:
         text = prompt if isinstance(prompt, str) else None
         ids = list(prompt) if text is None else self._tokenizer.encode(text)
         completions = [CompletionOutput(index) for index in range(n)]
         return RequestOutput(str(next(self._ids)), text, cast("list[int]", ids), completions)
 
-    def _run(
-        self,
-        engine: Engine,
-        routes: dict[str, tuple[RequestOutput, Completion]],
-        *,
-        use_tqdm: bool,
-    ) -> None:
+    def _run(self, engine: Engine, routes: Routes, *, use_tqdm: bool) -> None:
         """Step until every routed request has ended; an interruption aborts what is left."""
         bar = tqdm(total=len(routes), desc="Generating", disable=not use_tqdm, dynamic_ncols=True)
         started, tokens = time.monotonic(), 0
@@ -156,20 +132,29 @@ class LLM:
                     if output.request_id not in routes:
                         continue
                     result, completion = routes[output.request_id]
-                    delta = completion.push(output)
-                    result.outputs[completion.index].add(delta)
-                    result.num_cached_tokens = output.num_cached_tokens
+                    result.add(completion.push(output), self._tokenizer.decode)
                     tokens += len(output.token_ids)
                     if completion.finished:
                         engine.abort((output.request_id,))
                         del routes[output.request_id]
-                        result.finished = all(out.finish_reason for out in result.outputs)
                         rate = tokens / (time.monotonic() - started)
                         bar.set_postfix_str(f"{rate:.1f} output tokens/s", refresh=False)
                         bar.update()
         finally:
             engine.abort(tuple(routes))
             bar.close()
+
+
+def _load_engine(config: EngineConfig, folder: Path, *, use_tqdm: bool) -> Engine:
+    """Load the engine under a progress bar that shows the stage it is in."""
+    with tqdm(total=100, desc="Loading", disable=not use_tqdm, unit="%", leave=False) as bar:
+
+        def on_progress(stage: str, percent: int) -> None:
+            bar.set_description(stage.capitalize(), refresh=False)
+            bar.n = percent
+            bar.refresh()
+
+        return Engine(config, folder, on_progress)
 
 
 def _as_batch(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
@@ -181,11 +166,10 @@ def _as_batch(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
     return list(cast("Sequence[Prompt]", prompts))
 
 
-def _one_each(
-    params: SamplingParams | Sequence[SamplingParams], count: int
-) -> Sequence[SamplingParams]:
-    if isinstance(params, SamplingParams):
-        return [params] * count
-    if len(params) != count:
-        raise ValueError(f"{len(params)} sampling_params for {count} prompts: give one each")
-    return params
+def _one_each(value: Value | Sequence[Value], batch: list[Prompt], name: str) -> Sequence[Value]:
+    """Return one value for each prompt: the given ones, or the same for all."""
+    if not isinstance(value, Sequence):
+        return [value] * len(batch)
+    if len(value) != len(batch):
+        raise ValueError(f"{len(value)} {name} for {len(batch)} prompts: give one each")
+    return value

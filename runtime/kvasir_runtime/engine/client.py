@@ -135,7 +135,11 @@ class AsyncEngine:
         return len(self._streams)
 
     async def generate(
-        self, prompt_token_ids: Sequence[int], params: SamplingParams, request_id: str
+        self,
+        prompt_token_ids: Sequence[int],
+        params: SamplingParams,
+        request_id: str,
+        priority: int = 0,
     ) -> AsyncGenerator[OutputDelta, None]:
         """Yield what each completion gains, until all `n` have ended.
 
@@ -147,7 +151,7 @@ class AsyncEngine:
         if self.model is None:
             raise EngineDiedError("the engine is not ready", "ask /ready first")
         check_request(prompt_token_ids, params, self.model)
-        requests = split(request_id, prompt_token_ids, params, time.monotonic())
+        requests = split(request_id, prompt_token_ids, params, time.monotonic(), priority)
         completions = {
             request.request_id: CompletionOutput(index, prompt_token_ids, params, self._decoder)
             for index, request in enumerate(requests)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kvasir_runtime.engine.detokenize import Decoder, IncrementalDetokenizer, StopStrings
-from kvasir_runtime.errors import PromptTooLongError, RequestError
+from kvasir_runtime.errors import InvalidParamsError, PromptTooLongError, RequestError
 from kvasir_runtime.messages import ModelInfo, NewRequest, OutputDelta, TokenOutput
 from kvasir_runtime.sampling_params import SamplingParams
 
@@ -82,11 +82,19 @@ def check_request(prompt: Sequence[int], params: SamplingParams, model: ModelInf
             f"{len(prompt) + wanted:,}; the model's length is {model.max_model_len:,}",
             f"set max_tokens to at most {model.max_model_len - len(prompt):,}, or leave it out",
         )
-    worst = max(prompt)
-    if worst >= model.vocab_size or min(prompt) < 0:
-        raise RequestError(
-            f"the prompt holds the token id {worst if worst >= 0 else min(prompt)}",
-            f"ids go from 0 to {model.vocab_size - 1}",
+    _require_tokens("the prompt", prompt, model)
+    _require_tokens("logit_bias", params.logit_bias or (), model, "logit_bias")
+    _require_tokens("allowed_token_ids", params.allowed_token_ids or (), model, "allowed_token_ids")
+
+
+def _require_tokens(
+    what: str, ids: Iterable[int], model: ModelInfo, param: str | None = None
+) -> None:
+    """Raise InvalidParamsError unless the model's vocabulary has all the ids."""
+    wrong = next((token for token in ids if not 0 <= token < model.vocab_size), None)
+    if wrong is not None:
+        raise InvalidParamsError(
+            f"{what} holds the token id {wrong}", f"ids go from 0 to {model.vocab_size - 1}", param
         )
 
 

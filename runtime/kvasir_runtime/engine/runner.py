@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from kvasir_kernels.sampling import sample
+from kvasir_kernels.sample import sample
 from kvasir_runtime.engine import logits as logits_rules
 from kvasir_runtime.engine.graphs import GraphPool
 from kvasir_runtime.engine.logprobs import LogprobTensors, compute, to_host
@@ -120,18 +120,17 @@ class ModelRunner:
 
     def forward(self, inputs: StepInputs) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute hidden states, [tokens, hidden], and each sequence's scores, [seqs, vocab]."""
-        pending = inputs.source >= 0
-        last = self.state.last_token[inputs.source.clamp_min(0)]
-        token_ids = torch.where(pending, last, inputs.token_ids)
         attention = AttentionInputs(
             query_start=inputs.query_start,
             context_lens=inputs.context_lens,
             block_tables=inputs.block_tables,
+            positions=inputs.positions,
             slots=inputs.slots,
-            cos=self.cos[inputs.positions],
-            sin=self.sin[inputs.positions],
+            cos=self.cos,
+            sin=self.sin,
         )
-        hidden = self.model(token_ids, self.pool, attention)
+        embedded = self.model.embed(inputs.token_ids, inputs.source, self.state.last_token)
+        hidden = self.model(embedded, self.pool, attention)
         return hidden, self.model.logits(hidden[inputs.last_rows])
 
     def _forward(self, chunks: list[Chunk]) -> tuple[torch.Tensor, torch.Tensor, StepInputs]:

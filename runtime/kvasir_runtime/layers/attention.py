@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from kvasir_kernels.kv_write import write_kv
 from kvasir_kernels.paged_attention import paged_attention
+from kvasir_kernels.rotary_kv_write import rotary_kv_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +15,14 @@ class AttentionInputs:
     """Where a step's tokens lie: the same for every layer.
 
     query_start: int32 [seqs + 1]; context_lens: int32 [seqs]; block_tables: int32 [seqs, blocks];
-    slots: int64 [tokens]; cos, sin: float32 [tokens, head_dim / 2].
+    positions, slots: int64 [tokens], slot -1 for padding; cos, sin: float32 [positions of the
+    model, head_dim / 2].
     """
 
     query_start: torch.Tensor
     context_lens: torch.Tensor
     block_tables: torch.Tensor
+    positions: torch.Tensor
     slots: torch.Tensor
     cos: torch.Tensor
     sin: torch.Tensor
@@ -35,11 +37,13 @@ def attend(
     *,
     window: int | None,
 ) -> torch.Tensor:
-    """Store the step's keys and values, then attend; [tokens, heads, head_dim] in and out.
+    """Rotate queries and keys, store keys and values, and attend.
 
-    cache: the layer's, [2, blocks, block_size, kv_heads, head_dim], keys first.
+    query: [tokens, heads, head_dim], the result likewise; keys, values: [tokens, kv_heads,
+    head_dim]; cache: the layer's, [2, blocks, block_size, kv_heads, head_dim], keys first.
     """
-    write_kv(keys, values, cache[0], cache[1], inputs.slots)
+    where = (inputs.cos, inputs.sin, inputs.positions, inputs.slots)
+    query = rotary_kv_write(query, keys, values, cache[0], cache[1], *where)
     return paged_attention(
         query,
         cache[0],

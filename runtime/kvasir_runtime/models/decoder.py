@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from kvasir_kernels.rotary import apply_rotary
+from kvasir_kernels.embed import embed
 from kvasir_kernels.silu_mul import silu_mul
 from kvasir_runtime.layers.attention import AttentionInputs, attend
 from kvasir_runtime.layers.linear import Linear, StackedLinear
@@ -47,8 +47,6 @@ class Attention(nn.Module):
         v = v.unflatten(-1, (self.kv_heads, self.head_dim))
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        q = apply_rotary(q, inputs.cos, inputs.sin)
-        k = apply_rotary(k, inputs.cos, inputs.sin)
         mixed = attend(q, k, v, cache, inputs, window=self.window)
         output: torch.Tensor = self.o_proj(mixed.flatten(1))
         return output
@@ -118,14 +116,19 @@ class Decoder(nn.Module):
             self.embed_tokens if tied else nn.Parameter(torch.empty(shape), requires_grad=False)
         )
 
-    def forward(
-        self, input_ids: torch.Tensor, caches: torch.Tensor, inputs: AttentionInputs
+    def embed(
+        self, token_ids: torch.Tensor, source: torch.Tensor, pool: torch.Tensor
     ) -> torch.Tensor:
-        """Map token ids, [tokens], to normalised hidden states, [tokens, hidden].
+        """Return the embeddings, [tokens, hidden], of pool[source], or of token_ids at source -1."""
+        return embed(token_ids, source, pool, self.embed_tokens)
+
+    def forward(
+        self, x: torch.Tensor, caches: torch.Tensor, inputs: AttentionInputs
+    ) -> torch.Tensor:
+        """Map embeddings, [tokens, hidden], to normalised hidden states of the same shape.
 
         caches: [layers, 2, blocks, block_size, kv_heads, head_dim].
         """
-        x = functional.embedding(input_ids, self.embed_tokens)
         residual: torch.Tensor | None = None
         for layer, cache in zip(self.layers, caches, strict=True):
             x, residual = layer(x, residual, cache, inputs)
