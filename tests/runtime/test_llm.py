@@ -91,13 +91,81 @@ def test_token_ids_outside_the_vocabulary_are_refused(llm, prompt):
         llm.generate([prompt], greedy(), use_tqdm=False)
 
 
+def test_logprobs_have_the_shape_that_vllms_users_know(llm):
+    params = greedy(max_tokens=4, logprobs=2, prompt_logprobs=1)
+    out = llm.generate([[5, 6, 7]], params, use_tqdm=False)[0]
+    completion = out.outputs[0]
+    assert len(completion.logprobs) == 4
+    for token, position in zip(completion.token_ids, completion.logprobs, strict=True):
+        assert position[token].rank == 1
+        assert len(position) == 2
+        assert position[token].decoded_token == llm.get_tokenizer().decode([token])
+    total = sum(
+        p[t].logprob for t, p in zip(completion.token_ids, completion.logprobs, strict=True)
+    )
+    assert completion.cumulative_logprob == pytest.approx(total)
+    assert out.prompt_logprobs[0] is None
+    assert [
+        set(position) >= {token}
+        for token, position in zip([6, 7], out.prompt_logprobs[1:], strict=True)
+    ]
+    assert len(out.prompt_logprobs) == 3
+
+
+def test_bad_words_never_come_and_allowed_tokens_alone_do(llm):
+    whole = llm.generate("Hello", greedy(max_tokens=30), use_tqdm=False)[0].outputs[0]
+    letter = next(c for c in whole.text if c.isascii() and c.isalnum())
+    out = llm.generate("Hello", greedy(max_tokens=30, bad_words=[letter]), use_tqdm=False)
+    assert letter not in out[0].outputs[0].text
+    out = llm.generate("Hello", greedy(max_tokens=9, allowed_token_ids=[66, 67]), use_tqdm=False)
+    assert set(out[0].outputs[0].token_ids) <= {66, 67}
+    biased = greedy(max_tokens=5, logit_bias={70: 100.0})
+    assert llm.generate("Hello", biased, use_tqdm=False)[0].outputs[0].token_ids == [70] * 5
+
+
+def test_urgent_prompts_are_answered_first_under_the_priority_policy(tiny_models):
+    llm = LLM(
+        str(tiny_models.folder("llama")), max_num_seqs=1, scheduling_policy="priority", **SMALL
+    )
+    ends = []
+    engine = llm.engine
+    step = engine.step
+
+    def noting():
+        outputs = step()
+        ends.extend(o.request_id for o in outputs.outputs if o.finish_reason)
+        return outputs
+
+    engine.step = noting
+    llm.generate(["a", "b", "c"], greedy(max_tokens=3), priority=[2, 1, 0], use_tqdm=False)
+    assert ends == ["2", "1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"logit_bias": {320: 1.0}}, "logit_bias.*320"),
+        ({"allowed_token_ids": [-1]}, "allowed_token_ids.*-1"),
+    ],
+)
+def test_token_ids_in_parameters_must_be_of_the_vocabulary(llm, params, match):
+    with pytest.raises(InvalidParamsError, match=match):
+        llm.generate("a", greedy(**params), use_tqdm=False)
+
+
+def test_a_step_smaller_than_a_block_is_refused_with_both_numbers():
+    with pytest.raises(InvalidConfigError, match=r"8, a block has 16"):
+        LLM("nowhere", max_num_batched_tokens=8)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("temperature", -0.1), ("temperature", float("nan")), ("top_p", 0.0), ("top_p", 1.1),
         ("top_k", -2), ("min_p", 1.5), ("max_tokens", -1), ("max_tokens", 0), ("min_tokens", -1),
         ("presence_penalty", 3), ("frequency_penalty", -3), ("repetition_penalty", 0),
-        ("logprobs", 21), ("n", 0), ("stop", ""),
+        ("logprobs", 21), ("n", 0), ("stop", ""), ("prompt_logprobs", -1), ("bad_words", [""]),
+        ("allowed_token_ids", []), ("logit_bias", {1: 101}),
     ],
 )  # fmt: skip
 def test_a_wrong_parameter_is_named_with_its_value(field, value):

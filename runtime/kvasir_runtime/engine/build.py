@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 OnProgress = Callable[[str, int], None]
 PROFILE_TOKENS = 512  # enough to know a CPU's speed without a long start
+RISKY_UTILIZATION = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     require_supported(model_config)
     _require_length(config, model_config)
     device = pick_device(config)
+    if device.type == "cuda" and config.gpu_memory_utilization > RISKY_UTILIZATION:
+        logger.warning(
+            "gpu_memory_utilization is %.2f: above %.2f a fragmented allocation can fail while "
+            "serving", config.gpu_memory_utilization, RISKY_UTILIZATION,
+        )  # fmt: skip
     dtype = pick_dtype(config, model_config.dtype, device)
     require_swap_fits(config, memory_limit_bytes())
     model = _load(model_config, folder, device, dtype, on_progress)

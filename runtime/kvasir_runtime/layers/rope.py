@@ -13,7 +13,7 @@ import torch
 
 from kvasir_runtime.errors import UnsupportedFeatureError
 
-SUPPORTED = ("default", "linear", "llama3", "yarn")
+SUPPORTED = ("default", "linear", "dynamic", "llama3", "yarn")
 
 
 def rope_tables(
@@ -22,14 +22,16 @@ def rope_tables(
     """Return cos and sin, float32 [max_len, dim / 2] each.
 
     `rope` holds `rope_theta`, `rope_type` and the scaling's own numbers. Raises
-    UnsupportedFeatureError for a scaling whose angles depend on the request.
+    UnsupportedFeatureError for a scaling that isn't known.
     """
-    inverse, amplitude = _inverse_frequencies(rope, dim)
+    inverse, amplitude = _inverse_frequencies(rope, dim, max_len)
     angles = torch.outer(torch.arange(max_len, dtype=torch.float32), inverse)
     return (angles.cos() * amplitude).to(device), (angles.sin() * amplitude).to(device)
 
 
-def _inverse_frequencies(rope: dict[str, Any], dim: int) -> tuple[torch.Tensor, float]:
+def _inverse_frequencies(
+    rope: dict[str, Any], dim: int, max_len: int
+) -> tuple[torch.Tensor, float]:
     """Return radians per position, [dim / 2], and the factor on cos and sin."""
     kind = rope.get("rope_type") or "default"
     base = float(rope["rope_theta"])
@@ -38,6 +40,8 @@ def _inverse_frequencies(rope: dict[str, Any], dim: int) -> tuple[torch.Tensor, 
         return plain, 1.0
     if kind == "linear":
         return plain / float(rope["factor"]), 1.0
+    if kind == "dynamic":
+        return _dynamic(rope, base, dim, max_len), 1.0
     if kind == "llama3":
         return _llama3(plain, rope), 1.0
     if kind == "yarn":
@@ -45,6 +49,19 @@ def _inverse_frequencies(rope: dict[str, Any], dim: int) -> tuple[torch.Tensor, 
     raise UnsupportedFeatureError(
         f"the model's rope_type is {kind!r}", f"this version runs {', '.join(SUPPORTED)}"
     )
+
+
+def _dynamic(rope: dict[str, Any], base: float, dim: int, max_len: int) -> torch.Tensor:
+    """Raise the base until `max_len` positions fit (dynamic NTK).
+
+    The angles are those of a sequence of the served length, whatever a request's own is: keys in
+    the cache can't be turned again when it grows.
+    """
+    factor, original = float(rope["factor"]), rope["original_max_position_embeddings"]
+    stretch = factor * max(max_len, original) / original - (factor - 1)
+    raised: float = base * stretch ** (dim / (dim - 2))
+    inverse: torch.Tensor = 1.0 / raised ** (torch.arange(0, dim, 2, dtype=torch.float32) / dim)
+    return inverse
 
 
 def _llama3(plain: torch.Tensor, rope: dict[str, Any]) -> torch.Tensor:

@@ -119,7 +119,7 @@ class Decoder(nn.Module):
     def embed(
         self, token_ids: torch.Tensor, source: torch.Tensor, pool: torch.Tensor
     ) -> torch.Tensor:
-        """Return the embeddings, [tokens, hidden], of pool[source], or of token_ids at source -1."""
+        """Embed pool[source], or token_ids where source is -1; [tokens, hidden]."""
         return embed(token_ids, source, pool, self.embed_tokens)
 
     def forward(

@@ -19,6 +19,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
     [
         {"rope_type": "default"},
         {"rope_type": "linear", "factor": 2.5},
+        {"rope_type": "dynamic", "factor": 2.0},
         LLAMA3,
         YARN,
         YARN | {"beta_fast": 16.0, "beta_slow": 2.0, "attention_factor": 1.1},
@@ -26,16 +27,28 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 )
 def test_angles_equal_those_of_transformers(rope):
     rope = THETA | rope
+    ours = {"original_max_position_embeddings": 8192} | rope
     config = LlamaConfig(
         hidden_size=256, num_attention_heads=4, max_position_embeddings=8192, rope_parameters=rope
     )
     positions = torch.tensor([[0, 1, 17, 900, 8191]])
     cos, sin = LlamaRotaryEmbedding(config)(torch.zeros(1), positions)
-    ours_cos, ours_sin = rope_tables(rope, 64, 8192)
+    ours_cos, ours_sin = rope_tables(ours, 64, 8192)
     torch.testing.assert_close(ours_cos[positions[0]], cos[0, :, :32], rtol=1e-4, atol=2e-4)
     torch.testing.assert_close(ours_sin[positions[0]], sin[0, :, :32], rtol=1e-4, atol=2e-4)
 
 
-def test_a_scaling_that_depends_on_the_request_is_refused_by_name():
-    with pytest.raises(UnsupportedFeatureError, match="dynamic"):
-        rope_tables(THETA | {"rope_type": "dynamic"}, 64, 16)
+def test_dynamic_angles_are_those_of_transformers_for_a_sequence_of_the_served_length():
+    rope = THETA | {"rope_type": "dynamic", "factor": 2.0}
+    config = LlamaConfig(
+        hidden_size=256, num_attention_heads=4, max_position_embeddings=2048, rope_parameters=rope
+    )
+    positions = torch.arange(4096)[None]
+    cos, _ = LlamaRotaryEmbedding(config)(torch.zeros(1), positions)
+    ours, _ = rope_tables(rope | {"original_max_position_embeddings": 2048}, 64, 4096)
+    torch.testing.assert_close(ours, cos[0, :, :32], rtol=1e-4, atol=2e-4)
+
+
+def test_an_unknown_scaling_is_refused_by_name():
+    with pytest.raises(UnsupportedFeatureError, match="longrope"):
+        rope_tables(THETA | {"rope_type": "longrope"}, 64, 16)

@@ -1,0 +1,25 @@
+import pytest
+
+from kvasir_runtime.config import GIB, EngineConfig
+from kvasir_runtime.engine.host_memory import memory_limit_bytes, require_swap_fits
+from kvasir_runtime.errors import InvalidConfigError
+
+
+def test_a_cgroups_limit_counts_where_it_is_below_the_machines(tmp_path):
+    limit = tmp_path / "memory.max"
+    limit.write_text(f"{GIB}\n")
+    assert memory_limit_bytes((limit,)) == GIB
+
+
+@pytest.mark.parametrize("text", ["max", str(2**62)])
+def test_no_limit_means_the_machines_memory(tmp_path, text):
+    limit = tmp_path / "memory.max"
+    limit.write_text(text)
+    assert memory_limit_bytes((limit,)) == memory_limit_bytes((tmp_path / "absent",)) > GIB
+
+
+def test_a_swap_space_beyond_the_limit_is_refused_with_both_numbers():
+    config = EngineConfig(model="m", swap_space=4)
+    require_swap_fits(config, 5 * GIB)
+    with pytest.raises(InvalidConfigError, match=r"4 GiB.*3\.0 GiB"):
+        require_swap_fits(config, 3 * GIB)
