@@ -1,5 +1,31 @@
 """Attention of a ragged batch over a paged KV cache: prefill chunks and decodes in one call."""
 
-from kvasir_kernels.paged_attention.reference import paged_attention
+from __future__ import annotations
+
+import torch
+
+from kvasir_kernels.dispatch import use_kernel
+from kvasir_kernels.paged_attention import reference
 
 __all__ = ["paged_attention"]
+
+
+def paged_attention(  # noqa: PLR0913  (the operation's operands)
+    query: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    query_start: torch.Tensor,
+    context_lens: torch.Tensor,
+    block_tables: torch.Tensor,
+    *,
+    scale: float,
+    window: int | None = None,
+    decode: bool | None = None,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Attend each sequence's new tokens to all of its tokens so far; see the reference."""
+    attend = reference.paged_attention
+    if use_kernel(query):
+        from kvasir_kernels.paged_attention.kernel import paged_attention as attend
+    operands = (query, k_cache, v_cache, query_start, context_lens, block_tables)
+    return attend(*operands, scale=scale, window=window, decode=decode, out=out)

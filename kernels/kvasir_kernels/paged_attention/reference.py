@@ -22,6 +22,8 @@ def paged_attention(  # noqa: PLR0913  (the operation's operands)
     *,
     scale: float,
     window: int | None = None,
+    decode: bool | None = None,  # noqa: ARG001  (it changes the kernel, not the result)
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Attend each sequence's new tokens to all of its tokens so far, causally.
 
@@ -31,11 +33,16 @@ def paged_attention(  # noqa: PLR0913  (the operation's operands)
     context_lens: int [seqs], tokens of each sequence, the new ones included.
     block_tables: int [seqs, max_blocks]; only the first ceil(context / block_size) are read.
     window: each token sees itself and the window - 1 tokens before it; None sees all.
-    Returns [tokens, heads, dim] in query's dtype.
+    decode: whether each sequence has one new token (none where its context is 0), in order; None
+    tells so from the sizes, tokens == seqs.
+    out: where to put the result; new memory if None.
+    Returns [tokens, heads, dim] in query's dtype. Tokens from query_start[-1] on, and sequences of
+    no new tokens, are padding: its rows are zeros.
     """
-    output = torch.empty_like(query)
+    output = torch.empty_like(query) if out is None else out
     starts, lens = query_start.tolist(), context_lens.tolist()
     block_size = k_cache.shape[1]
+    output[starts[-1] :] = 0
     for seq, context in enumerate(lens):
         rows = slice(starts[seq], starts[seq + 1])
         if rows.start == rows.stop:

@@ -1,0 +1,97 @@
+# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+"""The step all attention kernels share: fold one tile of cached keys into a running softmax.
+
+The softmax is computed online (Milakov and Gimelshein, 2018, https://arxiv.org/abs/1805.02867), in
+base 2, so that one multiply-add and the hardware's exp2 make a probability.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+# A running maximum starts here and not at -inf: (-inf) - (-inf) would poison rows that see no key.
+LOWEST = tl.constexpr(-1.0e30)
+
+
+@triton.jit
+def blocks_of(table, key, end, BLOCK_SIZE: tl.constexpr):
+    """Load the block of each key position from the block table.
+
+    The tile loops fetch the next tile's blocks one round ahead: a load of keys whose address waits
+    for another load in the same round would be pipelined a stage less deep.
+    """
+    return tl.load(table + key // BLOCK_SIZE, mask=key < end, other=0)
+
+
+@triton.jit
+def load_rows(  # noqa: PLR0913
+    cache,
+    block,
+    key,
+    end,
+    block_stride,
+    slot_stride,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """Load a tile of the cache, [keys, WIDTH], zero beyond `end` and beyond the head's DIM."""
+    dim = tl.arange(0, WIDTH)
+    row = block.to(tl.int64) * block_stride + key % BLOCK_SIZE * slot_stride
+    at = cache + row[:, None] + dim[None, :]
+    if MASKED:
+        return tl.load(at, mask=(key < end)[:, None] & (dim < DIM)[None, :], other=0.0)
+    if DIM != WIDTH:
+        return tl.load(at, mask=(dim < DIM)[None, :], other=0.0)
+    return tl.load(at)
+
+
+@triton.jit
+def fold_tile(  # noqa: PLR0913
+    query,  # [rows, WIDTH]
+    mixed,  # [rows, WIDTH] float32: the weighted sum of values so far
+    peak,  # [rows]: the largest score so far
+    total,  # [rows]: the sum of weights so far
+    keys,
+    values,
+    table,
+    block,  # [BLOCK_N]: the blocks of this tile's keys
+    start,
+    end,
+    position,  # [rows]: the last key each row may see
+    scale,
+    window,
+    block_stride,
+    slot_stride,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    MASKED: tl.constexpr,
+    WINDOWED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Fold keys [start, start + BLOCK_N) in; only MASKED tiles may reach past a row's position.
+
+    Returns mixed, peak and total, and the blocks of the next tile.
+    """
+    key = start + tl.arange(0, BLOCK_N)
+    k = load_rows(keys, block, key, end, block_stride, slot_stride, DIM, WIDTH, BLOCK_SIZE, MASKED)
+    score = tl.dot(query, tl.trans(k), input_precision=PRECISION) * scale
+    if MASKED:
+        score = tl.where(key[None, :] <= position[:, None], score, float("-inf"))
+    if WINDOWED:
+        score = tl.where(key[None, :] > position[:, None] - window, score, float("-inf"))
+    new_peak = tl.maximum(peak, tl.max(score, 1))
+    weight = tl.exp2(score - new_peak[:, None])
+    shrink = tl.exp2(peak - new_peak)
+    total = total * shrink + tl.sum(weight, 1)
+    mixed = mixed * shrink[:, None]
+    v = load_rows(
+        values, block, key, end, block_stride, slot_stride, DIM, WIDTH, BLOCK_SIZE, MASKED
+    )
+    mixed = tl.dot(weight.to(v.dtype), v, mixed, input_precision=PRECISION)
+    block = blocks_of(table, key + BLOCK_N, end, BLOCK_SIZE)
+    return mixed, new_peak, total, block

@@ -1,0 +1,139 @@
+# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+"""Rotary embedding fused with the KV write: queries, keys and values are read once each."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _rotated(  # noqa: PLR0913
+    x,
+    head,
+    heads,
+    head_stride,
+    cos,
+    sin,
+    HALF: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    """Return both halves of a token's heads, rotated, and where they are inside, [heads, WIDTH]."""
+    dim = tl.arange(0, WIDTH)
+    inside = (head < heads)[:, None] & (dim < HALF)[None, :]
+    at = x + head[:, None] * head_stride + dim[None, :]
+    first = tl.load(at, mask=inside, other=0.0).to(tl.float32)
+    second = tl.load(at + HALF, mask=inside, other=0.0).to(tl.float32)
+    return (
+        first * cos[None, :] - second * sin[None, :],
+        second * cos[None, :] + first * sin[None, :],
+        inside,
+    )
+
+
+@triton.jit(do_not_specialize_on_alignment=["positions", "slots"])
+def rotary_kv_write_kernel(  # noqa: PLR0913
+    out,
+    query,
+    keys,
+    values,
+    k_cache,
+    v_cache,
+    cos_table,
+    sin_table,
+    positions,
+    slots,
+    heads,
+    kv_heads,
+    block_size,
+    out_token_stride,
+    out_head_stride,
+    query_token_stride,
+    query_head_stride,
+    key_token_stride,
+    key_head_stride,
+    value_token_stride,
+    value_head_stride,
+    block_stride,
+    slot_stride,
+    cache_head_stride,
+    HALF: tl.constexpr,
+    WIDTH: tl.constexpr,
+    HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+):
+    """Rotate and store one token; grid (tokens,)."""
+    token = tl.program_id(0).to(tl.int64)
+    dim = tl.arange(0, WIDTH)
+    angle = tl.load(positions + token) * HALF + dim
+    cos = tl.load(cos_table + angle, mask=dim < HALF, other=0.0)
+    sin = tl.load(sin_table + angle, mask=dim < HALF, other=0.0)
+
+    head = tl.arange(0, HEADS)
+    first, second, inside = _rotated(
+        query + token * query_token_stride, head, heads, query_head_stride, cos, sin, HALF, WIDTH
+    )
+    at = out + token * out_token_stride + head[:, None] * out_head_stride + dim[None, :]
+    tl.store(at, first.to(out.dtype.element_ty), mask=inside)
+    tl.store(at + HALF, second.to(out.dtype.element_ty), mask=inside)
+
+    slot = tl.load(slots + token)
+    if slot < 0:
+        return
+    cached = slot // block_size * block_stride + slot % block_size * slot_stride
+    head = tl.arange(0, KV_HEADS)
+    kept = k_cache.dtype.element_ty
+    first, second, inside = _rotated(
+        keys + token * key_token_stride, head, kv_heads, key_head_stride, cos, sin, HALF, WIDTH
+    )
+    at = cached + head[:, None] * cache_head_stride + dim[None, :]
+    tl.store(k_cache + at, first.to(keys.dtype.element_ty).to(kept), mask=inside)
+    tl.store(k_cache + at + HALF, second.to(keys.dtype.element_ty).to(kept), mask=inside)
+    value = values + token * value_token_stride + head[:, None] * value_head_stride + dim[None, :]
+    tl.store(v_cache + at, tl.load(value, mask=inside).to(kept), mask=inside)
+    tl.store(v_cache + at + HALF, tl.load(value + HALF, mask=inside).to(kept), mask=inside)
+
+
+def rotary_kv_write(  # noqa: PLR0913  (the operation's operands)
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor,
+    slots: torch.Tensor,
+    *,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Rotate and write as the reference does."""
+    out = torch.empty_like(query, memory_format=torch.contiguous_format) if out is None else out
+    tokens, heads, dim = query.shape
+    kv_heads = keys.shape[1]
+    _check(k_cache, v_cache, cos, sin)
+    if tokens == 0:
+        return out
+    heads_width = triton.next_power_of_2(heads)
+    rotary_kv_write_kernel[tokens,](
+        *(out, query, keys, values, k_cache, v_cache, cos, sin, positions, slots),
+        *(heads, kv_heads, k_cache.shape[1]),
+        *(*out.stride()[:2], *query.stride()[:2], *keys.stride()[:2], *values.stride()[:2]),
+        *k_cache.stride()[:3],
+        HALF=dim // 2,
+        WIDTH=triton.next_power_of_2(dim // 2),
+        HEADS=heads_width,
+        KV_HEADS=triton.next_power_of_2(kv_heads),
+        num_warps=8 if heads_width * dim > 4096 else 4,
+    )
+    return out
+
+
+def _check(
+    k_cache: torch.Tensor, v_cache: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+) -> None:
+    if k_cache.stride() != v_cache.stride():
+        raise ValueError("the caches need equal strides")
+    if not (cos.is_contiguous() and sin.is_contiguous()):
+        raise ValueError("the tables of angles must be contiguous")

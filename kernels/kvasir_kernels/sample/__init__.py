@@ -1,0 +1,26 @@
+"""Choosing each row's token: temperature, top-k, top-p and min-p, without host round trips."""
+
+from __future__ import annotations
+
+import torch
+
+from kvasir_kernels.dispatch import use_kernel
+from kvasir_kernels.sample import reference
+
+__all__ = ["sample"]
+
+
+def sample(  # noqa: PLR0913  (the operation's operands)
+    logits: torch.Tensor,
+    temperature: torch.Tensor,
+    top_k: torch.Tensor,
+    top_p: torch.Tensor,
+    min_p: torch.Tensor,
+    seed: torch.Tensor,
+    position: torch.Tensor,
+) -> torch.Tensor:
+    """Choose a token for each row of logits, [rows, vocab]; see the reference."""
+    choose = reference.sample
+    if use_kernel(logits):
+        from kvasir_kernels.sample.kernel import sample as choose
+    return choose(logits, temperature, top_k, top_p, min_p, seed, position)

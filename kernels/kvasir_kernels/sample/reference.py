@@ -1,0 +1,58 @@
+"""Sampling in plain torch."""
+
+from __future__ import annotations
+
+import torch
+
+from kvasir_kernels.sample.noise import exponential_noise
+
+GREEDY = 1e-5  # a temperature below this takes the most likely token
+
+
+def sample(  # noqa: PLR0913  (the operation's operands)
+    logits: torch.Tensor,
+    temperature: torch.Tensor,
+    top_k: torch.Tensor,
+    top_p: torch.Tensor,
+    min_p: torch.Tensor,
+    seed: torch.Tensor,
+    position: torch.Tensor,
+) -> torch.Tensor:
+    """Choose a token for each row of logits, [rows, vocab].
+
+    temperature, top_p, min_p: float32 [rows]; top_k: int32 [rows]; seed, position: int64 [rows].
+    Top-k keeps the k largest logits (0 or less: all), top-p of those the fewest that hold at least
+    that share of their probability (1 or more: all), min-p those at least that fraction as likely
+    as the likeliest. A token as likely as the last one kept is kept too. The draw takes the largest
+    p / Exp(1), which is distributed as p, by the noise of the row's seed and position.
+    Returns int64 [rows]; the lowest id among equals; 0 for a row without a number.
+    """
+    logits = logits.float().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    greedy = temperature < GREEDY
+    inverse = (1.0 / temperature.masked_fill(greedy, 1.0))[:, None]
+    kept = logits >= _threshold(logits, inverse, top_k, top_p, min_p)
+    noise = exponential_noise(seed, position, logits.shape[1])
+    score = (logits * inverse - noise.log()).masked_fill(~kept, -torch.inf)
+    return torch.where(greedy[:, None], logits, score).argmax(-1)
+
+
+def _threshold(
+    logits: torch.Tensor,
+    inverse: torch.Tensor,
+    top_k: torch.Tensor,
+    top_p: torch.Tensor,
+    min_p: torch.Tensor,
+) -> torch.Tensor:
+    """Return the least logit each row keeps, [rows, 1]."""
+    vocab = logits.shape[1]
+    ranked = logits.sort(dim=-1, descending=True).values
+    last = torch.where((top_k <= 0) | (top_k > vocab), vocab, top_k).long() - 1
+    least = ranked.gather(1, last[:, None])
+    peak = ranked[:, :1]
+    weight = torch.exp((ranked - peak) * inverse).masked_fill(ranked < least, 0.0)
+    held = weight.cumsum(-1)
+    enough = held >= top_p[:, None] * held[:, -1:]
+    nucleus = ranked.gather(1, enough.int().argmax(-1, keepdim=True))
+    least = torch.where(top_p[:, None] < 1.0, torch.maximum(least, nucleus), least)
+    likely = peak + min_p.log()[:, None] / inverse
+    return torch.where(min_p[:, None] > 0.0, torch.maximum(least, likely), least)
