@@ -11,6 +11,8 @@ PYTEST := .venv/bin/pytest
 E2E := trap '$(CLUSTER) down --delete --state $(TEST_STATE)' EXIT; export KVASIR_TEST_CLUSTER=$(TEST_STATE); \
 	$(CLUSTER) up --state $(TEST_STATE); $(PY) hack/images.py --cpu-only
 export PYTHONPATH := $(CURDIR)/hack/local-cluster
+# torch's threads sleep, instead of spinning, while they wait: tests share few cores with a cluster.
+export OMP_WAIT_POLICY := PASSIVE
 .PHONY: help setup model demo programs cluster-up cluster-down images generate lint \
 	test test-unit test-e2e test-long test-newest-torch
 

@@ -71,7 +71,7 @@ def test_concurrent_streams_say_the_same_as_one_at_a_time(client: openai.OpenAI,
 
     def stream(prompt: str) -> str:
         chunks = client.completions.create(
-            model=chat, prompt=prompt, temperature=0, max_tokens=12, stream=True
+            model=chat, prompt=prompt, temperature=0, max_tokens=8, stream=True
         )
         return "".join(chunk.choices[0].text for chunk in chunks if chunk.choices)
 

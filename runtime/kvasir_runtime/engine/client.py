@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
+import os
 import queue
 import threading
 import time
@@ -41,6 +42,9 @@ def _run_engine(
     connection: Connection, config: EngineConfig, folder: Path, setup_logging: Callable[[], None]
 ) -> None:
     """Run in the engine process; torch is imported there alone, so that the server stays small."""
+    # Read once, when torch loads OpenMP. By default its threads spin while they wait for each
+    # other, which on busy cores costs several times what it saves.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from kvasir_runtime.engine.process import run_engine
 
     run_engine(connection, config, folder, setup_logging)
