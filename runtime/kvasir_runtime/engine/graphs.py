@@ -69,6 +69,7 @@ class GraphPool:
     ) -> None:
         """Capture every size, largest first, so that the smaller reuse its memory; log the cost."""
         started, before = time.monotonic(), torch.cuda.memory_reserved()
+        inputs.clear()
         pool = torch.cuda.graph_pool_handle()
         for tokens in reversed(mixed_sizes(max_tokens, max_seqs)):
             self._mixed.append(_capture(forward, inputs.view(None, tokens, max_seqs), pool))

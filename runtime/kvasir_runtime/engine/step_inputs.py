@@ -77,6 +77,12 @@ class InputBuilder:
             target.tables[:seqs, :width].copy_(host.tables[:seqs, :width], non_blocking=True)
         return self.view(target, tokens, seqs)
 
+    def clear(self) -> None:
+        """Make the device's buffers a step of padding alone: harmless whatever part is run."""
+        for tensor in self._device_set.tensors():
+            tensor.zero_()
+        self._device_set.wide[2:] = -1
+
     def view(self, buffers: _Buffers | None, tokens: int, seqs: int) -> StepInputs:
         """Return the part of the device's buffers that a padded step reads: always the same."""
         buffers = buffers or self._device_set
