@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -96,6 +97,7 @@ def models(kube: Kube, demo_model: Path, tiny_models: TinyModels) -> Iterator[No
     yield
     kube.kubectl("delete", "namespace", NAMESPACE, timeout_s=120)
     kube.kubectl("delete", "persistentvolume", VOLUME)
+    shutil.rmtree(MODELS)
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,8 @@ def fill(root: Path, demo_model: Path, tiny: TinyModels) -> None:
     _rename_architecture(root / "unknown-architecture" / "config.json")
     _cut(root / "corrupt-weights" / "model.safetensors")
     for path in (root, *root.rglob("*")):
-        path.chmod(WORLD_READABLE)
+        if not path.is_file() or path.stat().st_nlink == 1:  # a link's mode is the original's
+            path.chmod(WORLD_READABLE)
 
 
 def _link(source: Path, target: Path) -> None:
