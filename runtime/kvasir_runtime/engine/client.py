@@ -89,7 +89,7 @@ class AsyncEngine:
     def start(self) -> None:
         """Spawn the process and the two threads that carry messages."""
         self._loop = asyncio.get_running_loop()
-        self._settled = asyncio.Event()
+        self._settled, self._exited = asyncio.Event(), asyncio.Event()
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(
@@ -186,10 +186,11 @@ class AsyncEngine:
         self._fail_streams(EngineDiedError("the engine was stopped", "send the request again"))
         self._outgoing.put(Shutdown())
         self._outgoing.put(None)
-        await asyncio.to_thread(self._process.join, STOP_TIMEOUT_S)
-        if self._process.is_alive():
+        try:
+            await asyncio.wait_for(self._exited.wait(), STOP_TIMEOUT_S)
+        except TimeoutError:
             self._process.kill()
-            await asyncio.to_thread(self._process.join)
+            await self._exited.wait()
         self._watcher.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._watcher
@@ -214,6 +215,7 @@ class AsyncEngine:
         with contextlib.suppress(EOFError, OSError):
             while True:
                 self._in_loop(self._handle, connection.recv())
+        # This thread alone waits for the process: two waits at once can miss its end.
         self._process.join()
         self._in_loop(self._ended, self._process.exitcode)
         self._outgoing.put(None)
@@ -240,6 +242,7 @@ class AsyncEngine:
             self._fail(_as_error(message))
 
     def _ended(self, exit_code: int | None) -> None:
+        self._exited.set()
         if not self._stopping and self.failure is None:
             self._fail(EngineDiedError(*_explain_exit(exit_code)))
 
