@@ -31,7 +31,6 @@ NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "functions": ([],),
     "function_call": ("none", "auto"),
     "response_format": ({"type": "text"},),
-    "logit_bias": ({},),
     "suffix": ("",),
     "echo": (False,),
     "modalities": (["text"],),
@@ -52,8 +51,6 @@ NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "guided_grammar": (),
     "structured_outputs": (),
     "structural_tag": (),
-    "bad_words": ([],),
-    "allowed_token_ids": (),
     "logits_processors": ([],),
     "spaces_between_special_tokens": (True,),
     "detokenize": (True,),
@@ -107,6 +104,9 @@ class SamplingFields(BaseModel):
     min_tokens: int | None = None
     skip_special_tokens: bool | None = None
     include_stop_str_in_output: bool | None = None
+    logit_bias: dict[str, float] | None = None
+    allowed_token_ids: list[int] | None = None
+    bad_words: list[str] | None = None
 
     def check_fields(self) -> None:
         """Refuse what isn't served yet, and what can't be meant together."""
@@ -137,9 +137,22 @@ class SamplingFields(BaseModel):
 
     def sampling_values(self) -> dict[str, Any]:
         """Return the given fields under SamplingParams' names."""
-        names = [field.name for field in dataclasses.fields(SamplingParams) if field.init]
-        values = {name: getattr(self, name) for name in names} | {"logprobs": self.num_logprobs()}
+        names = {field.name for field in dataclasses.fields(SamplingParams) if field.init}
+        known = sorted(names & type(self).model_fields.keys())
+        values = {name: getattr(self, name) for name in known} | {"logprobs": self.num_logprobs()}
+        values["logit_bias"] = self._logit_bias()
         return {name: value for name, value in values.items() if value is not None}
+
+    def _logit_bias(self) -> dict[int, float] | None:
+        """Return the biases by token id: JSON's keys are texts."""
+        if self.logit_bias is None:
+            return None
+        for key in self.logit_bias:
+            if not (key.isascii() and key.isdigit()):
+                raise BadRequestError(
+                    f"logit_bias has the key {key[:100]!r}", "keys are token ids", "logit_bias"
+                )
+        return {int(key): bias for key, bias in self.logit_bias.items()}
 
     def num_logprobs(self) -> int | None:
         """Return how many alternatives each token comes with; None: no log-probabilities."""

@@ -110,7 +110,9 @@ async def answer(state: ServerState, endpoint: Endpoint[RequestT], request: Requ
 
     async def make(scope: RequestScope) -> Response:
         loaded = state.require_loaded()
-        params = sampling_params(body, loaded.sampling_defaults)
+        params = sampling_params(body, loaded.sampling_defaults).tokenized(
+            partial(loaded.tokenizer.encode, add_special_tokens=False)
+        )
         longest = loaded.model.max_model_len
         prompts = await endpoint.encode(body, loaded.tokenizer, longest)
         if endpoint.short_by_default:

@@ -141,7 +141,7 @@ async def test_wrong_messages_are_bad_requests(client, messages):
     ("field", "value"),
     [
         ("tools", [{"type": "function"}]), ("tool_choice", "required"), ("functions", [{}]),
-        ("response_format", {"type": "json_object"}), ("logit_bias", {"5": 1}), ("best_of", 3),
+        ("response_format", {"type": "json_object"}), ("best_of", 3),
         ("suffix", "end"), ("echo", True), ("guided_json", {}), ("use_beam_search", True),
         ("prompt_logprobs", 1), ("modalities", ["audio"]), ("return_token_ids", True),
     ],

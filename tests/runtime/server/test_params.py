@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from kvasir_runtime.errors import InvalidConfigError
+from kvasir_runtime.errors import InvalidConfigError, KvasirError
 from kvasir_runtime.sampling_params import SamplingParams
 from kvasir_runtime.server.completion_request import CompletionRequest
 from kvasir_runtime.server.params import load_sampling_defaults, sampling_params
@@ -16,7 +16,20 @@ def write(folder, text):
 
 def test_a_request_can_set_every_sampling_parameter():
     names = {field.name for field in dataclasses.fields(SamplingParams) if field.init}
-    assert names <= CompletionRequest.model_fields.keys()
+    # Prompt log-probabilities are not served yet; bad words come as texts.
+    assert names - {"prompt_logprobs", "bad_word_ids"} <= CompletionRequest.model_fields.keys()
+
+
+def test_logit_bias_comes_with_texts_as_keys():
+    request = CompletionRequest(prompt="x", logit_bias={"5": -3.5})
+    assert sampling_params(request, {}).logit_bias == {5: -3.5}
+
+
+@pytest.mark.parametrize("bias", [{"x": 1.0}, {"-1": 1.0}, {"5": 101.0}])
+def test_a_wrong_logit_bias_is_refused_by_name(bias):
+    with pytest.raises(KvasirError, match="logit_bias") as caught:
+        sampling_params(CompletionRequest(prompt="x", logit_bias=bias), {})
+    assert caught.value.param == "logit_bias"
 
 
 def test_the_request_wins_over_the_model_and_the_model_over_openai():

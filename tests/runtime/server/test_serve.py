@@ -141,7 +141,7 @@ def test_the_log_can_be_json_throughout(model, tmp_path, eventually):
         server.wait_ready()
         lines = [json.loads(line) for line in server.text.splitlines()]
         loggers = {line["logger"] for line in lines}
-        assert "kvasir_runtime.engine.core" in loggers, "the engine process too"
+        assert "kvasir_runtime.engine.build" in loggers, "the engine process too"
         assert "kvasir_runtime.server.supervisor" in loggers
 
 

@@ -84,6 +84,18 @@ def test_many_streams_at_once_say_what_each_says_alone(sdk):
         assert list(pool.map(text, questions)) == alone
 
 
+def test_biases_and_bans_change_the_answer(sdk):
+    def answer(**extra):
+        reply = sdk.completions.create(
+            model="smollm2", prompt="The capital of France is", temperature=0, max_tokens=4, **extra
+        )
+        return reply.choices[0].text
+
+    assert "Paris" in answer()
+    assert "Paris" not in answer(extra_body={"bad_words": ["Paris"]})
+    assert answer(extra_body={"allowed_token_ids": [504]}) == answer(logit_bias={"504": 100})
+
+
 def test_a_seed_repeats_a_sampled_answer(sdk):
     answers = [ask(sdk, temperature=1, seed=7, max_tokens=12) for _ in range(2)]
     assert answers[0].choices[0].message.content == answers[1].choices[0].message.content
