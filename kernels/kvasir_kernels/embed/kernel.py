@@ -1,5 +1,5 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
-"""Embedding of tokens of which the device alone may know the ids, so that no step waits for them."""
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+"""Embedding of tokens whose ids the device alone may know, so that no step waits for them."""
 
 from __future__ import annotations
 

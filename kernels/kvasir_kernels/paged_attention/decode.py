@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 """Attention of one new token a sequence, with the keys of long contexts split over programs.
 
 A program folds one part of a sequence's keys for all query heads of one KV head. How many parts a
@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from kvasir_kernels.paged_attention.tile import LOWEST, blocks_of, fold_tile, load_rows
+from kvasir_kernels.paged_attention.tile import LOWEST, blocks_of, fold_tile
 
 MERGED = tl.constexpr(16)  # parts merged together
 
@@ -89,7 +89,11 @@ def decode_kernel(  # noqa: PLR0913
     BLOCK_N: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Fold one part of one context by matrix products; grid (kv_heads, seqs, parts)."""
+    """Fold one part of one context; grid (kv_heads, seqs, parts).
+
+    A group of fewer than ROWS heads leaves rows of the matrix products empty, which costs nothing:
+    loads of keys and values set the pace even where each KV head has a single query head.
+    """
     kv_head, seq, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     context = tl.load(context_lens + seq)
     first = tl.maximum(context - window, 0)
@@ -116,96 +120,14 @@ def decode_kernel(  # noqa: PLR0913
     block = blocks_of(table, start + tl.arange(0, BLOCK_N), end, BLOCK_SIZE)
     for tile in range(start, end, BLOCK_N):
         mixed, peak, total, block = fold_tile(
-            q, mixed, peak, total, keys, values, table, block, tile, end, position, scale,
-            window, block_stride, slot_stride, DIM, WIDTH, BLOCK_SIZE, BLOCK_N, True, False, PRECISION,
+            q, mixed, peak, total, keys, values, table, block, tile, end, position, scale, window,
+            block_stride, slot_stride,
+            DIM, WIDTH, BLOCK_SIZE, BLOCK_N, True, False, PRECISION,
         )  # fmt: skip
     _store_part(
         out, scratch, log_weights, mixed, peak, total, seq, head, tl.num_programs(0) * GROUP,
         part, parts, context - first <= length, inside, out_token_stride, out_head_stride,
         DIM, WIDTH,
-    )  # fmt: skip
-
-
-@triton.jit(
-    do_not_specialize=["window", "table_stride", "parts", "least"],
-    do_not_specialize_on_alignment=["context_lens", "block_tables"],
-)
-def lane_decode_kernel(  # noqa: PLR0913
-    out,
-    scratch,
-    log_weights,
-    query,
-    k_cache,
-    v_cache,
-    context_lens,
-    block_tables,
-    scale,
-    window,
-    parts,
-    least,
-    table_stride,
-    out_token_stride,
-    out_head_stride,
-    query_token_stride,
-    query_head_stride,
-    block_stride,
-    slot_stride,
-    head_stride,
-    DIM: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    """Do the same where each KV head has one query head, which would leave matrix products empty.
-
-    Lane n runs its own softmax over keys n, n + BLOCK_N, ...: nothing crosses lanes until the end.
-    """
-    kv_head, seq, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    context = tl.load(context_lens + seq)
-    first = tl.maximum(context - window, 0)
-    length = _part_length(context - first, parts, least, BLOCK_N)
-    start = first + part * length
-    if (start >= context) & (part > 0):
-        return
-    dim = tl.arange(0, WIDTH)
-    at = seq.to(tl.int64) * query_token_stride + kv_head * query_head_stride
-    q = tl.load(query + at + dim, mask=dim < DIM, other=0.0).to(tl.float32) * scale
-
-    keys = k_cache + kv_head.to(tl.int64) * head_stride
-    values = v_cache + kv_head.to(tl.int64) * head_stride
-    table = block_tables + seq.to(tl.int64) * table_stride
-    end = tl.minimum(start + length, context)
-    mixed = tl.zeros([BLOCK_N, WIDTH], tl.float32)
-    peak = tl.full([BLOCK_N], LOWEST, tl.float32)
-    total = tl.zeros([BLOCK_N], tl.float32)
-    block = blocks_of(table, start + tl.arange(0, BLOCK_N), end, BLOCK_SIZE)
-    for tile in tl.range(start, end, BLOCK_N, num_stages=STAGES):
-        key = tile + tl.arange(0, BLOCK_N)
-        k = load_rows(
-            keys, block, key, end, block_stride, slot_stride, DIM, WIDTH, BLOCK_SIZE, True
-        )
-        v = load_rows(
-            values, block, key, end, block_stride, slot_stride, DIM, WIDTH, BLOCK_SIZE, True
-        )
-        block = blocks_of(table, key + BLOCK_N, end, BLOCK_SIZE)
-        score = tl.sum(k.to(tl.float32) * q[None, :], 1)
-        score = tl.where(key < end, score, float("-inf"))
-        new_peak = tl.maximum(peak, score)
-        weight = tl.exp2(score - new_peak)
-        shrink = tl.exp2(peak - new_peak)
-        total = total * shrink + weight
-        mixed = mixed * shrink[:, None] + weight[:, None] * v.to(tl.float32)
-        peak = new_peak
-
-    highest = tl.max(peak, 0)
-    weight = tl.exp2(peak - highest)
-    row = tl.arange(0, 1)
-    _store_part(
-        out, scratch, log_weights, tl.sum(mixed * weight[:, None], 0)[None, :],
-        tl.zeros([1], tl.float32) + highest, tl.zeros([1], tl.float32) + tl.sum(total * weight, 0),
-        seq, kv_head + row, tl.num_programs(0), part, parts, context - first <= length, row == 0,
-        out_token_stride, out_head_stride, DIM, WIDTH,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import triton
 
 from kvasir_kernels.dispatch import processors
 from kvasir_kernels.paged_attention import tuning
-from kvasir_kernels.paged_attention.decode import decode_kernel, lane_decode_kernel, merge_kernel
+from kvasir_kernels.paged_attention.decode import decode_kernel, merge_kernel
 from kvasir_kernels.paged_attention.mixed import mixed_kernel
 
 UNBOUNDED = 2**30  # a window no context reaches
@@ -71,7 +71,7 @@ def _mixed(  # noqa: PLR0913
     tokens, heads, dim = query.shape
     seqs, kv_heads = context_lens.shape[0], k_cache.shape[2]
     width, group = _width(dim), heads // kv_heads
-    tile = tuning.mixed_tile(width, query.element_size())
+    tile = tuning.mixed_tile(width, group, query.element_size())
     rows = max(tile.rows, triton.next_power_of_2(group))
     grid = (tokens // (rows // group) + seqs + 1, kv_heads)
     mixed_kernel[grid](
@@ -117,7 +117,7 @@ def _decode(  # noqa: PLR0913
     seqs, heads, dim = query.shape
     block_size, kv_heads = k_cache.shape[1:3]
     width, group = _width(dim), heads // kv_heads
-    tile = tuning.decode_tile(width, group, query.element_size())
+    tile = tuning.decode_tile(width, query.element_size())
     longest = min(block_tables.shape[1] * block_size, window)
     split = tuning.split(seqs * kv_heads, longest, processors(query.device))
     scratch, logs = _scratch(query, split.parts)
@@ -126,27 +126,22 @@ def _decode(  # noqa: PLR0913
         *(scale, window, split.parts, split.least, block_tables.stride(0)),
         *(*out.stride()[:2], *query.stride()[:2], *k_cache.stride()[:3]),
     )
-    shape = {"DIM": dim, "WIDTH": width, "BLOCK_SIZE": block_size, "BLOCK_N": tile.keys}
-    grid = (kv_heads, seqs, split.parts)
-    if group <= tuning.LANE_GROUPS:
-        lane_decode_kernel[grid](*operands, **shape, STAGES=tile.stages, num_warps=tile.warps)
-    else:
-        decode_kernel[grid](
-            *operands,
-            **shape,
-            ROWS=max(16, triton.next_power_of_2(group)),
-            GROUP=group,
-            PRECISION=_precision(query),
-            num_warps=tile.warps,
-            num_stages=tile.stages,
-        )
+    shape = {"DIM": dim, "WIDTH": width, "BLOCK_N": tile.keys}
+    decode_kernel[kv_heads, seqs, split.parts](
+        *operands,
+        **shape,
+        ROWS=max(16, triton.next_power_of_2(group)),
+        GROUP=group,
+        BLOCK_SIZE=block_size,
+        PRECISION=_precision(query),
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
     if split.parts > 1:
         merge_kernel[heads, seqs](
             *(out, scratch, logs, context_lens, window, split.parts, split.least),
             *out.stride()[:2],
-            DIM=dim,
-            WIDTH=width,
-            BLOCK_N=tile.keys,
+            **shape,
             num_warps=4,
         )
 
@@ -161,7 +156,7 @@ def _scratch(query: torch.Tensor, parts: int) -> tuple[torch.Tensor, torch.Tenso
 
 
 def _width(dim: int) -> int:
-    return max(16, triton.next_power_of_2(dim))
+    return max(16, int(triton.next_power_of_2(dim)))
 
 
 def _precision(query: torch.Tensor) -> str:

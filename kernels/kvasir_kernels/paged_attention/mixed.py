@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 """Attention of prefill chunks and decodes in one launch whose grid depends on padded sizes alone.
 
 A program takes BLOCK_Q new tokens of one sequence and all query heads of one KV head: the heads of
@@ -83,13 +83,15 @@ def _attend_rows(  # noqa: PLR0913
     block = blocks_of(table, start + tl.arange(0, BLOCK_N), end, BLOCK_SIZE)
     for tile in range(start, seen_by_all, BLOCK_N):
         mixed, peak, total, block = fold_tile(
-            q, mixed, peak, total, keys, values, table, block, tile, end, position, scale,
-            window, block_stride, slot_stride, DIM, WIDTH, BLOCK_SIZE, BLOCK_N, False, WINDOWED, PRECISION,
+            q, mixed, peak, total, keys, values, table, block, tile, end, position, scale, window,
+            block_stride, slot_stride,
+            DIM, WIDTH, BLOCK_SIZE, BLOCK_N, False, WINDOWED, PRECISION,
         )  # fmt: skip
     for tile in range(seen_by_all, end, BLOCK_N):
         mixed, peak, total, block = fold_tile(
-            q, mixed, peak, total, keys, values, table, block, tile, end, position, scale,
-            window, block_stride, slot_stride, DIM, WIDTH, BLOCK_SIZE, BLOCK_N, True, WINDOWED, PRECISION,
+            q, mixed, peak, total, keys, values, table, block, tile, end, position, scale, window,
+            block_stride, slot_stride,
+            DIM, WIDTH, BLOCK_SIZE, BLOCK_N, True, WINDOWED, PRECISION,
         )  # fmt: skip
 
     mixed = mixed / tl.where(total > 0, total, 1.0)[:, None]

@@ -22,7 +22,7 @@ def paged_attention(  # noqa: PLR0913  (the operation's operands)
     *,
     scale: float,
     window: int | None = None,
-    decode: bool | None = None,  # noqa: ARG001  (it changes the kernel, not the result)
+    decode: bool | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Attend each sequence's new tokens to all of its tokens so far, causally.

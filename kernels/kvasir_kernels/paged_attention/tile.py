@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 """The step all attention kernels share: fold one tile of cached keys into a running softmax.
 
 The softmax is computed online (Milakov and Gimelshein, 2018, https://arxiv.org/abs/1805.02867), in

@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 """The draw: the largest p / Exp(1) among the tokens above a threshold, or the largest logit.
 
 Several programs share a row where there are few rows. A token's noise depends on its seed, position
@@ -48,7 +48,9 @@ def _most_likely(logits, first, end, TILE: tl.constexpr):
 
 
 @triton.jit
-def _noisiest(logits, first, end, threshold, inverse, seed, position, TILE: tl.constexpr):
+def _noisiest(  # noqa: PLR0913
+    logits, first, end, threshold, inverse, seed, position, TILE: tl.constexpr
+):
     """Return each lane's largest log(p / Exp(1)) of the kept tokens of [first, end), and which."""
     best = tl.full([TILE], MINUS_INFINITY, tl.float32)
     best_at = tl.zeros([TILE], tl.int32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from kvasir_kernels.dispatch import processors
+from kvasir_kernels.sample import tuning
 from kvasir_kernels.sample.draw import draw_kernel, pick_kernel
 from kvasir_kernels.sample.threshold import threshold_kernel
-from kvasir_kernels.sample.tuning import DRAW_TILE, MOST_PARTS, SEARCH_TILE, WAYS, parts_of
 
 
 def sample(  # noqa: PLR0913  (the operation's operands)
@@ -20,28 +20,42 @@ def sample(  # noqa: PLR0913  (the operation's operands)
     position: torch.Tensor,
 ) -> torch.Tensor:
     """Sample as the reference does."""
-    rows, vocab = logits.shape
     if logits.stride(1) != 1:
         raise ValueError("rows of logits must be contiguous")
+    rows, vocab = logits.shape
     tokens = seed.new_empty(rows)
     if rows == 0:
         return tokens
-    row_stride = logits.stride(0)
-    thresholds = temperature.new_empty(rows)
-    threshold_kernel[rows,](
-        *(thresholds, logits, temperature, top_k, top_p, min_p, vocab, row_stride),
-        TILE=SEARCH_TILE,
-        WAYS=WAYS,
-        num_warps=8,
-    )
-    parts, length = parts_of(rows, vocab, processors(logits.device))
+    least = thresholds(logits, temperature, top_k, top_p, min_p)
+    parts, length = tuning.parts_of(rows, vocab, processors(logits.device))
     bests = temperature.new_empty((rows, parts))
     candidates = top_k.new_empty((rows, parts))
     draw_kernel[parts, rows](
-        *(bests, candidates, logits, thresholds, temperature, seed, position),
-        *(vocab, row_stride, length),
-        TILE=DRAW_TILE,
-        num_warps=4,
+        *(bests, candidates, logits, least, temperature, seed, position),
+        *(vocab, logits.stride(0), length),
+        TILE=tuning.DRAW_TILE,
+        num_warps=tuning.DRAW_WARPS,
     )
-    pick_kernel[rows,](tokens, bests, candidates, parts, PARTS=MOST_PARTS, num_warps=1)
+    pick_kernel[rows,](tokens, bests, candidates, parts, PARTS=tuning.MOST_PARTS, num_warps=1)
     return tokens
+
+
+def thresholds(
+    logits: torch.Tensor,
+    temperature: torch.Tensor,
+    top_k: torch.Tensor,
+    top_p: torch.Tensor,
+    min_p: torch.Tensor,
+) -> torch.Tensor:
+    """Return the least logit each row keeps, float32 [rows]; -inf where it keeps all."""
+    rows, vocab = logits.shape
+    least = temperature.new_empty(rows)
+    listed = temperature.new_empty((rows, tuning.LISTED))
+    threshold_kernel[rows,](
+        *(least, listed, logits, temperature, top_k, top_p, min_p, vocab, logits.stride(0)),
+        CAPACITY=tuning.LISTED,
+        TILE=tuning.SEARCH_TILE,
+        WAYS=tuning.WAYS,
+        num_warps=tuning.SEARCH_WARPS,
+    )
+    return least

@@ -30,20 +30,20 @@ def sample(  # noqa: PLR0913  (the operation's operands)
     logits = logits.float().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
     greedy = temperature < GREEDY
     inverse = (1.0 / temperature.masked_fill(greedy, 1.0))[:, None]
-    kept = logits >= _threshold(logits, inverse, top_k, top_p, min_p)
+    kept = logits >= threshold(logits, inverse, top_k, top_p, min_p)
     noise = exponential_noise(seed, position, logits.shape[1])
     score = (logits * inverse - noise.log()).masked_fill(~kept, -torch.inf)
     return torch.where(greedy[:, None], logits, score).argmax(-1)
 
 
-def _threshold(
+def threshold(
     logits: torch.Tensor,
     inverse: torch.Tensor,
     top_k: torch.Tensor,
     top_p: torch.Tensor,
     min_p: torch.Tensor,
 ) -> torch.Tensor:
-    """Return the least logit each row keeps, [rows, 1]."""
+    """Return the least logit each row keeps, [rows, 1]; inverse: 1 / temperature, [rows, 1]."""
     vocab = logits.shape[1]
     ranked = logits.sort(dim=-1, descending=True).values
     last = torch.where((top_k <= 0) | (top_k > vocab), vocab, top_k).long() - 1

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 DRAW_TILE = 2048  # logits a program takes at once; interim, not measured
-SEARCH_TILE = 1024
-WAYS = 16  # candidates weighed in a pass
+DRAW_WARPS = 4
+SEARCH_TILE = 2048
+SEARCH_WARPS = 8
+WAYS = 8  # candidates weighed in a pass
+LISTED = 4096  # logits of an interval that are gathered into a list
 PROGRAMS_PER_PROCESSOR = 6
 MOST_PARTS = 64
 

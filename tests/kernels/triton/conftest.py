@@ -24,7 +24,7 @@ if INTERPRETED:
     patch_tensor = interpreter._patch_lang_tensor
 
     def _patch_tensor(tensor, scope):
-        """Let loops have bounds from tensors, which Triton's own conversion fails at on numpy 2.4."""
+        """Let tensors bound loops, at which Triton's own conversion fails on numpy 2.4."""
         patch_tensor(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
 
@@ -100,9 +100,7 @@ def _paged_batch(
         caches.flatten(1, 2)[:, slots] = written
     new = [count for _, count in lengths] + [0] * pad_seqs
     contexts = [context for context, _ in lengths] + [0] * pad_seqs
-    query = torch.randn(
-        sum(new) + pad_tokens, heads.query, heads.dim, dtype=dtype, device=device
-    )
+    query = torch.randn(sum(new) + pad_tokens, heads.query, heads.dim, dtype=dtype, device=device)
     return PagedBatch(
         query,
         caches[0],

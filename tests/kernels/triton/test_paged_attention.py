@@ -62,9 +62,7 @@ def test_any_block_size_gives_the_same(paged_batch, block_size):
 @pytest.mark.parametrize(("pad_seqs", "pad_tokens"), [(0, 1), (3, 0), (2, 2), (1, 45), (4, 300)])
 def test_padding_is_written_as_zeros(paged_batch, pad_seqs, pad_tokens):
     for lengths in ([(17, 17), (50, 1), (9, 2)], [(50, 1), (3, 1)]):
-        batch = paged_batch(
-            lengths, Heads((4, 2, 16)), pad_seqs=pad_seqs, pad_tokens=pad_tokens
-        )
+        batch = paged_batch(lengths, Heads((4, 2, 16)), pad_seqs=pad_seqs, pad_tokens=pad_tokens)
         assert_equals_reference(batch, decode=False)
 
 

@@ -3,7 +3,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kvasir_kernels.sample import noise, reference, sample
+from kvasir_kernels.sample import kernel, noise, reference, sample
 
 ON_GPU = torch.cuda.is_available()
 VOCAB = 152064 if ON_GPU else 5001
@@ -52,6 +52,26 @@ def test_kernel_and_reference_draw_the_same_tokens(kind, device):
     expected = reference.sample(logits, *operands)
     # Another order of a sum, or another last digit of a logarithm, may move one row in thousands.
     assert int((tokens != expected).sum()) <= (2 if ON_GPU else 0)
+
+
+@pytest.mark.parametrize("kind", LOGITS)
+@pytest.mark.parametrize("listed", [8, 4096])
+def test_thresholds_are_exact(kind, listed, device, monkeypatch):
+    monkeypatch.setattr(kernel.tuning, "LISTED", listed)
+    logits = LOGITS[kind]().to(device)[: None if ON_GPU else 8]
+    cases = [{"top_k": [1, 2, 7, 90, 1500]}, {"top_p": [0.01, 0.5, 0.9, 0.999]}]
+    cases += [{"top_k": [50, 3], "top_p": [0.9, 0.2, 0.6]}, {"top_p": 0.9, "min_p": [0.2, 0.01]}]
+    for case in cases:
+        temperature, *limits, _, _ = params(
+            len(logits), device, temperature=[1.0, 0.6, 2.0], **case
+        )
+        found = kernel.thresholds(logits, temperature, *limits)
+        expected = reference.threshold(logits.float(), (1 / temperature)[:, None], *limits)
+        kept, wanted = logits >= found[:, None], logits >= expected
+        same = ((kept == wanted) | logits.isinf()).all(-1)
+        # A nucleus ends where a rounded sum does: off by one token where sums nearly tie.
+        allowed = 0 if "top_p" not in case else 2
+        assert int((~same).sum()) <= allowed, (case, found[~same], expected[~same])
 
 
 def test_noise_is_tritons_philox_bit_for_bit(device):
