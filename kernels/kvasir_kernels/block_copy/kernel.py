@@ -11,7 +11,7 @@ TILE = 4096  # bytes
 
 
 @triton.jit(do_not_specialize_on_alignment=["src_blocks", "dst_blocks"])
-def copy_kernel(  # noqa: PLR0913
+def copy_kernel(
     src_pool, dst_pool, src_blocks, dst_blocks, size, src_stride, dst_stride, TILE: tl.constexpr
 ):
     """Copy one tile of one block; grid (n, ceil(size / TILE))."""

@@ -32,9 +32,7 @@ def gather_kernel(out, token_ids, source, pool, tokens, TOKENS: tl.constexpr):
 
 
 @triton.jit(do_not_specialize_on_alignment=["token_ids", "source", "pool"])
-def embed_kernel(  # noqa: PLR0913
-    out, token_ids, source, pool, table, hidden, row_stride, TILE: tl.constexpr
-):
+def embed_kernel(out, token_ids, source, pool, table, hidden, row_stride, TILE: tl.constexpr):
     """Copy one tile of one token's embedding; grid (ceil(hidden / TILE), tokens)."""
     token = tl.program_id(1).to(tl.int64)
     token_id = _token_ids(token_ids, source, pool, token, True)

@@ -10,7 +10,7 @@ from kvasir_kernels.paged_attention import reference
 __all__ = ["paged_attention"]
 
 
-def paged_attention(  # noqa: PLR0913  (the operation's operands)
+def paged_attention(
     query: torch.Tensor,
     k_cache: torch.Tensor,
     v_cache: torch.Tensor,

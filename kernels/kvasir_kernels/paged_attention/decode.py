@@ -24,7 +24,7 @@ def _part_length(keys, parts, least, BLOCK_N: tl.constexpr):
 
 
 @triton.jit
-def _store_part(  # noqa: PLR0913
+def _store_part(
     out,
     scratch,
     log_weights,
@@ -60,7 +60,7 @@ def _store_part(  # noqa: PLR0913
     do_not_specialize=["window", "table_stride", "parts", "least"],
     do_not_specialize_on_alignment=["context_lens", "block_tables"],
 )
-def decode_kernel(  # noqa: PLR0913
+def decode_kernel(
     out,
     scratch,
     log_weights,
@@ -135,7 +135,7 @@ def decode_kernel(  # noqa: PLR0913
     do_not_specialize=["window", "parts", "least"],
     do_not_specialize_on_alignment=["context_lens"],
 )
-def merge_kernel(  # noqa: PLR0913
+def merge_kernel(
     out,
     scratch,
     log_weights,

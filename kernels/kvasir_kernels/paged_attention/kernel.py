@@ -19,7 +19,7 @@ from kvasir_kernels.paged_attention.mixed import mixed_kernel
 UNBOUNDED = 2**30  # a window no context reaches
 
 
-def paged_attention(  # noqa: PLR0913  (the operation's operands)
+def paged_attention(
     query: torch.Tensor,
     k_cache: torch.Tensor,
     v_cache: torch.Tensor,
@@ -56,7 +56,7 @@ def _check(
         raise ValueError("block_tables must be int32 with contiguous rows")
 
 
-def _mixed(  # noqa: PLR0913
+def _mixed(
     out: torch.Tensor,
     query: torch.Tensor,
     query_start: torch.Tensor,
@@ -103,7 +103,7 @@ def _mixed(  # noqa: PLR0913
     )
 
 
-def _decode(  # noqa: PLR0913
+def _decode(
     out: torch.Tensor,
     query: torch.Tensor,
     k_cache: torch.Tensor,

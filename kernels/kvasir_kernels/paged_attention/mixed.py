@@ -30,7 +30,7 @@ def _owner(place, query_start, seqs, BLOCK_Q: tl.constexpr):
 
 
 @triton.jit
-def _attend_rows(  # noqa: PLR0913
+def _attend_rows(
     out,
     query,
     keys,
@@ -100,7 +100,7 @@ def _attend_rows(  # noqa: PLR0913
 
 
 @triton.jit
-def _zero_rows(  # noqa: PLR0913
+def _zero_rows(
     out,
     first,
     tokens,
@@ -127,7 +127,7 @@ def _zero_rows(  # noqa: PLR0913
     do_not_specialize=["seqs", "tokens", "window", "table_stride"],
     do_not_specialize_on_alignment=["query_start", "context_lens", "block_tables"],
 )
-def mixed_kernel(  # noqa: PLR0913
+def mixed_kernel(
     out,
     query,
     k_cache,

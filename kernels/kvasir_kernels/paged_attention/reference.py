@@ -12,7 +12,7 @@ import torch
 MAX_SCORES = 2**26  # elements of scores held at once: 256 MiB in float32
 
 
-def paged_attention(  # noqa: PLR0913  (the operation's operands)
+def paged_attention(
     query: torch.Tensor,
     k_cache: torch.Tensor,
     v_cache: torch.Tensor,

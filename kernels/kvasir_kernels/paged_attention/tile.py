@@ -25,7 +25,7 @@ def blocks_of(table, key, end, BLOCK_SIZE: tl.constexpr):
 
 
 @triton.jit
-def load_rows(  # noqa: PLR0913
+def load_rows(
     cache,
     block,
     key,
@@ -49,7 +49,7 @@ def load_rows(  # noqa: PLR0913
 
 
 @triton.jit
-def fold_tile(  # noqa: PLR0913
+def fold_tile(
     query,  # [rows, WIDTH]
     mixed,  # [rows, WIDTH] float32: the weighted sum of values so far
     peak,  # [rows]: the largest score so far

@@ -11,7 +11,7 @@ ELEMENTS = 2048  # a program takes as many short rows as fit in this
 
 
 @triton.jit(do_not_specialize=["rows"])
-def rms_norm_kernel(  # noqa: PLR0913
+def rms_norm_kernel(
     out,
     total,
     x,
@@ -64,7 +64,7 @@ def add_rms_norm(
     return out, total
 
 
-def _launch(  # noqa: PLR0913
+def _launch(
     out: torch.Tensor,
     total: torch.Tensor,
     x: torch.Tensor,

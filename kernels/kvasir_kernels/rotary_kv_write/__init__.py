@@ -10,7 +10,7 @@ from kvasir_kernels.rotary_kv_write import reference
 __all__ = ["rotary_kv_write"]
 
 
-def rotary_kv_write(  # noqa: PLR0913  (the operation's operands)
+def rotary_kv_write(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,

@@ -9,7 +9,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _rotated(  # noqa: PLR0913
+def _rotated(
     x,
     head,
     heads,
@@ -33,7 +33,7 @@ def _rotated(  # noqa: PLR0913
 
 
 @triton.jit(do_not_specialize_on_alignment=["positions", "slots"])
-def rotary_kv_write_kernel(  # noqa: PLR0913
+def rotary_kv_write_kernel(
     out,
     query,
     keys,
@@ -95,7 +95,7 @@ def rotary_kv_write_kernel(  # noqa: PLR0913
     tl.store(v_cache + at + HALF, tl.load(value + HALF, mask=inside).to(kept), mask=inside)
 
 
-def rotary_kv_write(  # noqa: PLR0913  (the operation's operands)
+def rotary_kv_write(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,

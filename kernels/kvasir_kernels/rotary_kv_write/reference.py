@@ -8,7 +8,7 @@ from kvasir_kernels.kv_write.reference import write_kv
 from kvasir_kernels.rotary.reference import apply_rotary
 
 
-def rotary_kv_write(  # noqa: PLR0913  (the operation's operands)
+def rotary_kv_write(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,

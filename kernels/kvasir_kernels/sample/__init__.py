@@ -10,7 +10,7 @@ from kvasir_kernels.sample import reference
 __all__ = ["sample"]
 
 
-def sample(  # noqa: PLR0913  (the operation's operands)
+def sample(
     logits: torch.Tensor,
     temperature: torch.Tensor,
     top_k: torch.Tensor,

@@ -48,9 +48,7 @@ def _most_likely(logits, first, end, TILE: tl.constexpr):
 
 
 @triton.jit
-def _noisiest(  # noqa: PLR0913
-    logits, first, end, threshold, inverse, seed, position, TILE: tl.constexpr
-):
+def _noisiest(logits, first, end, threshold, inverse, seed, position, TILE: tl.constexpr):
     """Return each lane's largest log(p / Exp(1)) of the kept tokens of [first, end), and which."""
     best = tl.full([TILE], MINUS_INFINITY, tl.float32)
     best_at = tl.zeros([TILE], tl.int32)
@@ -71,7 +69,7 @@ def _winner(best, best_at):
 
 
 @triton.jit(do_not_specialize=["part_length"])
-def draw_kernel(  # noqa: PLR0913
+def draw_kernel(
     bests,
     candidates,
     logits,

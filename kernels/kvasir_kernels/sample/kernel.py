@@ -10,7 +10,7 @@ from kvasir_kernels.sample.draw import draw_kernel, pick_kernel
 from kvasir_kernels.sample.threshold import threshold_kernel
 
 
-def sample(  # noqa: PLR0913  (the operation's operands)
+def sample(
     logits: torch.Tensor,
     temperature: torch.Tensor,
     top_k: torch.Tensor,

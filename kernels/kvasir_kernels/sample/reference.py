@@ -9,7 +9,7 @@ from kvasir_kernels.sample.noise import exponential_noise
 GREEDY = 1e-5  # a temperature below this takes the most likely token
 
 
-def sample(  # noqa: PLR0913  (the operation's operands)
+def sample(
     logits: torch.Tensor,
     temperature: torch.Tensor,
     top_k: torch.Tensor,

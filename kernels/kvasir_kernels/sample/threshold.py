@@ -40,7 +40,7 @@ def _range(logits, vocab, TILE: tl.constexpr):
 
 
 @triton.jit
-def _weigh(  # noqa: PLR0913
+def _weigh(
     logits,
     count,
     low,
@@ -91,9 +91,7 @@ def _target(share, whole, BY_MASS: tl.constexpr):
 
 
 @triton.jit
-def _gather(  # noqa: PLR0913
-    kept, logits, vocab, low, high, CAPACITY: tl.constexpr, TILE: tl.constexpr
-):
+def _gather(kept, logits, vocab, low, high, CAPACITY: tl.constexpr, TILE: tl.constexpr):
     """List the logits in [low, high); return how many there are, of which CAPACITY are listed."""
     count = 0
     for first in range(0, vocab, TILE):
@@ -107,7 +105,7 @@ def _gather(  # noqa: PLR0913
 
 
 @triton.jit
-def _search_list(  # noqa: PLR0913
+def _search_list(
     kept,
     count,
     low,
@@ -136,7 +134,7 @@ def _search_list(  # noqa: PLR0913
 
 
 @triton.jit
-def _search_row(  # noqa: PLR0913
+def _search_row(
     kept,
     logits,
     vocab,
@@ -181,7 +179,7 @@ def _just_above(peak):
 
 
 @triton.jit
-def _nucleus(  # noqa: PLR0913
+def _nucleus(
     kept,
     logits,
     vocab,
@@ -211,7 +209,7 @@ def _nucleus(  # noqa: PLR0913
 
 
 @triton.jit
-def threshold_kernel(  # noqa: PLR0913
+def threshold_kernel(
     thresholds,
     scratch,  # float32 [rows, CAPACITY]
     logits,
