@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/hack/local-cluster
 # torch's threads sleep, instead of spinning, while they wait: tests share few cores with a cluster.
 export OMP_WAIT_POLICY := PASSIVE
 .PHONY: help setup model demo programs cluster-up cluster-down images generate lint \
-	test test-unit test-e2e test-long test-newest-torch
+	test test-unit test-gpu test-e2e test-long test-newest-torch
 
 help: ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 22
@@ -59,7 +59,11 @@ lint: setup ## style, types, imports, generated files, the chart
 test: setup programs model lint test-unit test-e2e ## what CI runs
 
 test-unit: model ## unit and contract tests
-	$(PYTEST) -m 'not e2e and not long' $(PYTEST_ARGS)
+	$(PYTEST) -m 'not e2e and not long and not gpu' $(PYTEST_ARGS)
+
+test-gpu: setup ## the kernels and the engine on this machine's GPU
+	KVASIR_TEST_DEVICE=cuda $(PYTEST) tests/gpu tests/kernels tests/runtime/engine tests/runtime/models \
+		tests/runtime/test_llm.py $(PYTEST_ARGS)
 
 test-e2e: model ## on a cluster of their own, stopped at the end
 	$(E2E); $(PYTEST) -m 'e2e and not long' $(PYTEST_ARGS)
@@ -70,4 +74,4 @@ test-long: model ## the slow ones
 test-newest-torch: ## the CPU tests on the newest torch, in .venv-newest
 	test -x .venv-newest/bin/python || $(PYTHON) -m venv .venv-newest
 	.venv-newest/bin/pip install --quiet --upgrade --upgrade-strategy=eager --editable '.[operator,runtime,dev]'
-	.venv-newest/bin/pytest tests/runtime tests/kernels -m 'not e2e and not long' $(PYTEST_ARGS)
+	.venv-newest/bin/pytest tests/runtime tests/kernels -m 'not e2e and not long and not gpu' $(PYTEST_ARGS)
