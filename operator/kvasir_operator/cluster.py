@@ -7,8 +7,10 @@ because turning every answer into objects costs more than everything else a reco
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -57,13 +59,18 @@ async def connect() -> client.ApiClient:
         config.load_incluster_config(client_configuration=configuration)
     except config.ConfigException:
         try:
-            await config.load_kube_config(client_configuration=configuration)
+            await config.load_kube_config(_kubeconfig(), client_configuration=configuration)
         except (config.ConfigException, OSError) as error:
             raise SettingsError(
                 f"no cluster: not in a pod, and the kubeconfig cannot be used ({error}); "
                 "set KUBECONFIG"
             ) from error
     return client.ApiClient(configuration)
+
+
+def _kubeconfig() -> str:
+    """The kubeconfig that counts now: the client looks at the variable when it is imported."""
+    return os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
 
 
 class Cluster:

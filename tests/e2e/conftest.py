@@ -121,7 +121,8 @@ def chat(services: InferenceServices) -> str:
 @pytest.fixture(scope="module")
 def rolling(services: InferenceServices) -> Iterator[str]:
     """A tiny model, serving, for tests that change it; its name."""
-    services.apply("rolling")
+    # Long enough for kube-proxy, which syncs about once a second, to take the pod out.
+    services.apply("rolling", lifecycle={"preStopSeconds": 4, "drainSeconds": 5})
     services.wait_ready("rolling")
     yield "rolling"
     services.delete("rolling")

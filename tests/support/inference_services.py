@@ -148,8 +148,12 @@ class InferenceServices:
         return f"http://{service['spec']['clusterIP']}:{names.PORT}"
 
     def openai(self, name: str) -> openai.OpenAI:
-        """A client of it, past any proxy of this machine."""
-        http = httpx.Client(trust_env=False, timeout=120)
+        """A client of it, past any proxy of this machine, that never tries twice.
+
+        Each request gets its own connection: one that is kept stays with its pod for good.
+        """
+        limits = httpx.Limits(max_keepalive_connections=0)
+        http = httpx.Client(trust_env=False, timeout=120, limits=limits)
         return openai.OpenAI(
             base_url=f"{self.address(name)}/v1", api_key="none", http_client=http, max_retries=0
         )

@@ -19,6 +19,7 @@ import uvicorn
 
 from kvasir_runtime.errors import InvalidConfigError, KvasirError, StartupError
 from kvasir_runtime.server.app import build_app
+from kvasir_runtime.server.closing import CloseWhenDraining
 from kvasir_runtime.server.errors import NotServingError
 from kvasir_runtime.server.load_report import report_load
 from kvasir_runtime.server.startup import load
@@ -177,7 +178,7 @@ def leave(status: int) -> None:
 
 def _web_config(state: ServerState) -> uvicorn.Config:
     return uvicorn.Config(
-        build_app(state),
+        CloseWhenDraining(build_app(state), state),
         http="httptools",
         ws="none",
         lifespan="off",

@@ -108,6 +108,20 @@ async def test_a_drain_lets_a_running_stream_end(listening, engine):
     assert engine.stopped
 
 
+async def test_answers_of_a_draining_server_end_their_connections(listening, engine):
+    supervisor, running, client = await listening()
+    before = await client.get("/ready")
+    assert "connection" not in before.headers
+    task = await begin_stream(client, engine)
+    supervisor.stop()
+    await until(lambda: supervisor.state.draining)
+    for path in ("/ready", "/v1/models"):
+        assert (await client.get(path)).headers["connection"] == "close"
+    engine.gate.set()
+    await task
+    assert await running == 0
+
+
 async def test_a_stream_that_outlasts_the_drain_ends_with_an_error_event(listening, engine):
     supervisor, running, client = await listening(drain_seconds=0.1)
     stream = await begin_stream(client, engine)
