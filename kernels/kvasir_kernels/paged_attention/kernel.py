@@ -12,7 +12,7 @@ import torch
 import triton
 
 from kvasir_kernels.dispatch import processors
-from kvasir_kernels.paged_attention import tuning
+from kvasir_kernels.paged_attention import prefill_launch, tuning
 from kvasir_kernels.paged_attention.decode import decode_kernel, merge_kernel
 from kvasir_kernels.paged_attention.mixed import mixed_kernel
 
@@ -42,6 +42,8 @@ def paged_attention(
     caches = (k_cache, v_cache, context_lens, block_tables)
     if tokens == seqs if decode is None else decode:
         _decode(out, query, *caches, scale=log2_scale, window=window or UNBOUNDED)
+    elif window is None and prefill_launch.suits(query, k_cache, seqs):
+        prefill_launch.attend(out, query, query_start, *caches, scale=log2_scale)
     else:
         _mixed(out, query, query_start, *caches, scale=log2_scale, window=window)
     return out

@@ -32,6 +32,7 @@ def paged_attention(
     query_start: int [seqs + 1], where each sequence's new tokens begin in `query`.
     context_lens: int [seqs], tokens of each sequence, the new ones included.
     block_tables: int [seqs, max_blocks]; only the first ceil(context / block_size) are read.
+    scale: what scores are multiplied by, positive.
     window: each token sees itself and the window - 1 tokens before it; None sees all.
     decode: whether each sequence has one new token (none where its context is 0), in order; None
     tells so from the sizes, tokens == seqs.

@@ -79,13 +79,13 @@ def fold_tile(
     """
     key = start + tl.arange(0, BLOCK_N)
     k = load_rows(keys, block, key, end, block_stride, slot_stride, DIM, WIDTH, BLOCK_SIZE, MASKED)
-    score = tl.dot(query, tl.trans(k), input_precision=PRECISION) * scale
+    score = tl.dot(query, tl.trans(k), input_precision=PRECISION)
     if MASKED:
         score = tl.where(key[None, :] <= position[:, None], score, float("-inf"))
     if WINDOWED:
         score = tl.where(key[None, :] > position[:, None] - window, score, float("-inf"))
-    new_peak = tl.maximum(peak, tl.max(score, 1))
-    weight = tl.exp2(score - new_peak[:, None])
+    new_peak = tl.maximum(peak, tl.max(score, 1) * scale)
+    weight = tl.exp2(score * scale - new_peak[:, None])
     shrink = tl.exp2(peak - new_peak)
     total = total * shrink + tl.sum(weight, 1)
     mixed = mixed * shrink[:, None]

@@ -36,10 +36,16 @@ class Split:
     least: int
 
 
-# By padded head dimension, for 16-bit values; measured on an H200 at head dimension 128.
-DECODE = {64: Tile(64, 4, 2), 128: Tile(64, 4, 2)}
-MIXED = {64: MixedTile(128, 32, 4, 3), 128: MixedTile(128, 32, 4, 3)}
-MIXED_MULTI_HEAD = {64: MixedTile(64, 32, 4, 3), 128: MixedTile(64, 32, 4, 3)}
+# By padded head dimension, for 16-bit values; measured on an H200.
+DECODE = {64: Tile(64, 4, 3), 128: Tile(64, 4, 2)}
+MIXED = {64: MixedTile(64, 64, 4, 3), 128: MixedTile(64, 64, 4, 3)}
+MIXED_MULTI_HEAD = {64: MixedTile(64, 64, 4, 3), 128: MixedTile(64, 32, 4, 3)}
+PREFILL = Tile(64, 4, 3)  # warps of each of the two groups that attend
+PREFILL_LONG = Tile(128, 4, 2)
+PREFILL_TURNS = False  # whether the groups take turns at the tensor cores
+# New tokens a sequence, on average, from which the prefill kernel is faster, and from which long.
+PREFILL_TOKENS = 16
+PREFILL_LONG_TOKENS = 2048
 # For float32, which is there for tests, and for head dimensions that no tuned model has.
 WIDE = MixedTile(16, 32, 4, 1)
 
@@ -60,6 +66,11 @@ def mixed_tile(width: int, group: int, itemsize: int) -> MixedTile:
     """Return the mixed kernel's tile for a padded head dimension and query heads a KV head."""
     table = MIXED_MULTI_HEAD if group == 1 else MIXED
     return WIDE if itemsize > 2 else table.get(width, WIDE)
+
+
+def prefill_tile(tokens: int, seqs: int) -> Tile:
+    """Return the prefill kernel's tile."""
+    return PREFILL_LONG if tokens >= PREFILL_LONG_TOKENS * seqs else PREFILL
 
 
 def split(programs: int, longest: int, processors: int) -> Split:

@@ -50,9 +50,9 @@ def thresholds(
     """Return the least logit each row keeps, float32 [rows]; -inf where it keeps all."""
     rows, vocab = logits.shape
     least = temperature.new_empty(rows)
-    listed = temperature.new_empty((rows, tuning.LISTED))
+    scratch = temperature.new_empty((rows, tuning.SEARCH_TILE + tuning.LISTED))
     threshold_kernel[rows,](
-        *(least, listed, logits, temperature, top_k, top_p, min_p, vocab, logits.stride(0)),
+        *(least, scratch, logits, temperature, top_k, top_p, min_p, vocab, logits.stride(0)),
         CAPACITY=tuning.LISTED,
         TILE=tuning.SEARCH_TILE,
         WAYS=tuning.WAYS,

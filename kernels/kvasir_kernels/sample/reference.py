@@ -50,7 +50,7 @@ def threshold(
     least = ranked.gather(1, last[:, None])
     peak = ranked[:, :1]
     weight = torch.exp((ranked - peak) * inverse).masked_fill(ranked < least, 0.0)
-    held = weight.cumsum(-1)
+    held = weight.double().cumsum(-1)  # float32 drifts over a vocabulary by more than a token
     enough = held >= top_p[:, None] * held[:, -1:]
     nucleus = ranked.gather(1, enough.int().argmax(-1, keepdim=True))
     least = torch.where(top_p[:, None] < 1.0, torch.maximum(least, nucleus), least)

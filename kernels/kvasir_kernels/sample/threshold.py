@@ -1,10 +1,12 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 """Truncation without a sort: top-k, top-p and min-p become one threshold on a row's logits.
 
-A search weighs the tokens above WAYS evenly spaced candidates and keeps the one interval in which
-the weight crosses its target. A few passes over the row leave so few tokens in the interval that
-they are gathered into a short list, and searched there until a single value is left: the threshold
-is exact. Sums have a fixed order, so the same row always gets the same threshold.
+One pass over a row finds the crests, the largest logit of each lane. The k-th crest is a lower
+bound of the k-th logit, so a second pass gathers the few logits above it into a list, and the
+threshold is searched there. A row whose list would be long or hold too little probability is
+searched whole. A search weighs the tokens above WAYS evenly spaced candidates and keeps the one
+interval in which the weight crosses its target, until a single value is left: the threshold is
+exact. Sums have a fixed order, so the same row always gets the same threshold.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ INFINITY = tl.constexpr(float("inf"))
 # Far more passes than float32 can need: they bound rows of strange numbers or of one value.
 ROW_PASSES = tl.constexpr(10)
 LIST_PASSES = tl.constexpr(64)
+NUCLEUS_CRESTS = tl.constexpr(256)  # crests above which a nucleus is expected to lie
 
 
 @triton.jit
@@ -28,15 +31,25 @@ def load_logits(logits, first, vocab, TILE: tl.constexpr):
 
 
 @triton.jit
-def _range(logits, vocab, TILE: tl.constexpr):
-    """Return the least finite and the largest logit."""
-    least = tl.full([TILE], INFINITY, tl.float32)
+def _crests(crests, logits, vocab, TILE: tl.constexpr):
+    """Write each lane's largest logit; return the least finite one and the largest."""
     most = tl.full([TILE], MINUS_INFINITY, tl.float32)
     for first in range(0, vocab, TILE):
         score, _ = load_logits(logits, first, vocab, TILE)
-        least = tl.minimum(least, tl.where(score > MINUS_INFINITY, score, INFINITY))
         most = tl.maximum(most, score)
-    return tl.min(least, 0), tl.max(most, 0)
+    tl.store(crests + tl.arange(0, TILE), most)
+    tl.debug_barrier()  # every thread reads the crests
+    return tl.min(tl.where(most > MINUS_INFINITY, most, INFINITY), 0), tl.max(most, 0)
+
+
+@triton.jit
+def _least(logits, vocab, TILE: tl.constexpr):
+    """Return the least finite logit."""
+    least = tl.full([TILE], INFINITY, tl.float32)
+    for first in range(0, vocab, TILE):
+        score, _ = load_logits(logits, first, vocab, TILE)
+        least = tl.minimum(least, tl.where(score > MINUS_INFINITY, score, INFINITY))
+    return tl.min(least, 0)
 
 
 @triton.jit
@@ -91,17 +104,24 @@ def _target(share, whole, BY_MASS: tl.constexpr):
 
 
 @triton.jit
-def _gather(kept, logits, vocab, low, high, CAPACITY: tl.constexpr, TILE: tl.constexpr):
-    """List the logits in [low, high); return how many there are, of which CAPACITY are listed."""
+def _gather(
+    kept, logits, vocab, low, high, peak, inverse, CAPACITY: tl.constexpr, TILE: tl.constexpr
+):
+    """List the logits in [low, high), CAPACITY of them at most.
+
+    Returns how many there are, and the probability of the whole row relative to the peak's.
+    """
     count = 0
+    mass = tl.zeros([TILE], tl.float32)
     for first in range(0, vocab, TILE):
         score, _ = load_logits(logits, first, vocab, TILE)
+        mass += tl.exp((score - peak) * inverse)
         within = ((score >= low) & (score < high)).to(tl.int32)
         place = count + tl.cumsum(within, 0) - 1
         tl.store(kept + place, score, mask=(within > 0) & (place < CAPACITY))
         count += tl.sum(within, 0)
     tl.debug_barrier()  # every thread reads the list
-    return count
+    return count, tl.sum(mass, 0)
 
 
 @triton.jit
@@ -147,7 +167,7 @@ def _search_row(
     TILE: tl.constexpr,
     WAYS: tl.constexpr,
 ):
-    """Return the largest logit that, with all above it, weighs enough.
+    """Return the largest logit that, with all above it, weighs enough, from a whole row.
 
     Enough is `share` tokens, or with BY_MASS that share of the probability at or above `low`.
     """
@@ -157,15 +177,19 @@ def _search_row(
     count = CAPACITY + 1
     passes = 0
     while (passes < ROW_PASSES) & (count > CAPACITY):
-        candidates, sums, _, _ = _weigh(
+        candidates, sums, least, most = _weigh(
             logits, vocab, low, high, peak, inverse, BY_MASS, TILE, WAYS
         )
         if passes == 0:
             target = _target(share, tl.max(sums, 0), BY_MASS)
-        low, high, above = _narrow(candidates, sums, target, high, above, WAYS)
-        if passes > 0:  # one pass leaves too many
-            count = _gather(kept, logits, vocab, low, high, CAPACITY, TILE)
-        passes += 1
+        if least < most:
+            low, high, above = _narrow(candidates, sums, target, high, above, WAYS)
+            if passes > 0:  # one pass leaves too many
+                count, _ = _gather(kept, logits, vocab, low, high, peak, inverse, CAPACITY, TILE)
+            passes += 1
+        else:
+            low = least
+            passes = ROW_PASSES
     if count <= CAPACITY:
         low = _search_list(
             kept, count, low, high, above, target, peak, inverse, BY_MASS, TILE, WAYS
@@ -179,29 +203,61 @@ def _just_above(peak):
 
 
 @triton.jit
+def _list_top(
+    crests,
+    kept,
+    logits,
+    vocab,
+    wanted,
+    inverse,
+    CAPACITY: tl.constexpr,
+    TILE: tl.constexpr,
+    WAYS: tl.constexpr,
+):
+    """List at least the `wanted` largest logits, unless more than CAPACITY would come along.
+
+    Returns how many there are, what the least may be, the peak, and the row's probability
+    relative to the peak's.
+    """
+    low, peak = _crests(crests, logits, vocab, TILE)
+    high = _just_above(peak)
+    low = _search_list(
+        crests, TILE, low, high, 0.0, wanted.to(tl.float32), peak, inverse, False, TILE, WAYS
+    )
+    count, mass = _gather(kept, logits, vocab, low, INFINITY, peak, inverse, CAPACITY, TILE)
+    return count, low, peak, mass
+
+
+@triton.jit
 def _nucleus(
     kept,
     logits,
     vocab,
+    count,
     low,
-    share,
     peak,
+    mass,
+    share,
     inverse,
     counted,
     CAPACITY: tl.constexpr,
     TILE: tl.constexpr,
     WAYS: tl.constexpr,
 ):
-    """Return top-p's threshold among the tokens at or above `low`: top-k's, where `counted`."""
-    count = CAPACITY + 1
-    if counted:
-        count = _gather(kept, logits, vocab, low, INFINITY, CAPACITY, TILE)
+    """Return top-p's threshold: among the tokens at or above `low` where `counted`, else in all."""
+    enough = False
+    high = _just_above(peak)
+    target = share
     if count <= CAPACITY:
-        high = _just_above(peak)
         _, sums, _, _ = _weigh(kept, count, low, high, peak, inverse, True, TILE, WAYS)
-        target = _target(share, tl.max(sums, 0), True)
+        held = tl.max(sums, 0)
+        target = _target(share, tl.where(counted, held, mass), True)
+        enough = held >= target
+    if enough:
         low = _search_list(kept, count, low, high, 0.0, target, peak, inverse, True, TILE, WAYS)
     else:
+        if not counted:
+            low = _least(logits, vocab, TILE)
         low = _search_row(
             kept, logits, vocab, low, share, peak, inverse, True, CAPACITY, TILE, WAYS
         )
@@ -211,7 +267,7 @@ def _nucleus(
 @triton.jit
 def threshold_kernel(
     thresholds,
-    scratch,  # float32 [rows, CAPACITY]
+    scratch,  # float32 [rows, TILE + CAPACITY]
     logits,
     temperature,
     top_k,
@@ -226,23 +282,36 @@ def threshold_kernel(
     """Write the least logit one row keeps, -inf where it keeps all; grid (rows,)."""
     row = tl.program_id(0)
     logits += row.to(tl.int64) * row_stride
-    kept = scratch + row * CAPACITY
+    crests = scratch + row * (TILE + CAPACITY)
+    kept = crests + TILE
     heat = tl.load(temperature + row)
     k, p, least_p = tl.load(top_k + row), tl.load(top_p + row), tl.load(min_p + row)
     counted = (k > 0) & (k < vocab)
-    low = MINUS_INFINITY
+    threshold = MINUS_INFINITY
     if (heat > 0.0) & (counted | (p < 1.0) | (least_p > 0.0)):
         inverse = tl.div_rn(1.0, heat)
-        low, peak = _range(logits, vocab, TILE)
+        wanted = tl.where(counted, k, NUCLEUS_CRESTS)
+        count, low, peak, mass = _list_top(
+            crests, kept, logits, vocab, wanted, inverse, CAPACITY, TILE, WAYS
+        )
         if counted:
-            low = _search_row(
-                kept, logits, vocab, low, k.to(tl.float32), peak, inverse,
-                False, CAPACITY, TILE, WAYS,
-            )  # fmt: skip
+            if (count <= CAPACITY) & (count >= k):
+                low = _search_list(
+                    kept, count, low, _just_above(peak), 0.0, k.to(tl.float32), peak, inverse,
+                    False, TILE, WAYS,
+                )  # fmt: skip
+            else:
+                low = _search_row(
+                    kept, logits, vocab, _least(logits, vocab, TILE), k.to(tl.float32), peak,
+                    inverse, False, CAPACITY, TILE, WAYS,
+                )  # fmt: skip
+                count = CAPACITY + 1  # the list is another one now
+            threshold = low
         if p < 1.0:
-            low = _nucleus(
-                kept, logits, vocab, low, p, peak, inverse, counted, CAPACITY, TILE, WAYS
-            )
+            threshold = _nucleus(
+                kept, logits, vocab, count, low, peak, mass, p, inverse, counted,
+                CAPACITY, TILE, WAYS,
+            )  # fmt: skip
         if least_p > 0.0:
-            low = tl.maximum(low, peak + tl.log(least_p) * heat)
-    tl.store(thresholds + row, low)
+            threshold = tl.maximum(threshold, peak + tl.log(least_p) * heat)
+    tl.store(thresholds + row, threshold)

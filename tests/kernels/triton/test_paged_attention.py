@@ -3,6 +3,9 @@ import torch
 
 from kvasir_kernels.paged_attention import paged_attention, reference, tuning
 
+if torch.cuda.is_available():
+    from kvasir_kernels.paged_attention import prefill_launch
+
 ON_GPU = torch.cuda.is_available()
 ERROR = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 GPU_HEADS = [
@@ -106,6 +109,36 @@ def test_a_full_card_splits_only_long_contexts_and_an_empty_one_all():
     assert long.least >= 1024
     alone = tuning.split(programs=4, longest=32768, processors=132)
     assert 4 * alone.parts >= 132
+
+
+@pytest.mark.skipif(not ON_GPU, reason="written for Hopper's units")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("turns", [False, True])
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize(
+    ("heads", "block_size"),
+    [
+        *[(heads, 16) for heads in [(4, 4), (4, 2), (6, 2), (28, 4), (16, 2), (40, 40)]],
+        *[((28, 4), block_size) for block_size in [8, 32, 128]],
+    ],
+    ids=str,
+)
+def test_prefill_equals_the_reference(
+    paged_batch, heads, block_size, dtype, long, turns, monkeypatch
+):
+    monkeypatch.setattr(tuning, "PREFILL_TOKENS", 0)
+    monkeypatch.setattr(tuning, "PREFILL_LONG_TOKENS", 0 if long else 10**9)
+    monkeypatch.setattr(tuning, "PREFILL_TURNS", turns)
+    if block_size > tuning.prefill_tile(1, 1).keys:
+        pytest.skip("a block is at most a tile")
+    ragged = [(1, 1), (128, 128), (129, 129), (17, 17), (50, 3), (1, 1), (700, 300), (5000, 1)]
+    for lengths in (ragged, [(3000, 2000)], [(127, 1), (4096, 257)]):
+        batch = paged_batch(
+            lengths, Heads((*heads, 128)), dtype=dtype, block_size=block_size,
+            pad_seqs=len(lengths) - 1, pad_tokens=33 * (len(lengths) - 1),
+        )  # fmt: skip
+        assert prefill_launch.suits(batch.query, batch.k_cache, len(batch.context_lens))
+        assert_equals_reference(batch, decode=False)
 
 
 @pytest.mark.skipif(not ON_GPU, reason="needs 9 GB of a GPU's memory")

@@ -67,11 +67,13 @@ def test_thresholds_are_exact(kind, listed, device, monkeypatch):
         )
         found = kernel.thresholds(logits, temperature, *limits)
         expected = reference.threshold(logits.float(), (1 / temperature)[:, None], *limits)
-        kept, wanted = logits >= found[:, None], logits >= expected
-        same = ((kept == wanted) | logits.isinf()).all(-1)
-        # A nucleus ends where a rounded sum does: off by one token where sums nearly tie.
-        allowed = 0 if "top_p" not in case else 2
-        assert int((~same).sum()) <= allowed, (case, found[~same], expected[~same])
+        kept = ((logits >= found[:, None]) & logits.isfinite()).sum(-1)
+        wanted = ((logits >= expected) & logits.isfinite()).sum(-1)
+        # A nucleus ends where a rounded sum does: a few of many tokens may nearly tie there.
+        allowed = wanted // 5000 + 1 if "top_p" in case else 0
+        assert ((kept - wanted).abs() <= allowed).all(), (case, kept, wanted)
+        if "top_p" not in case or not ON_GPU:
+            assert torch.equal(kept, wanted)
 
 
 def test_noise_is_tritons_philox_bit_for_bit(device):
