@@ -41,6 +41,12 @@ class EngineConfig:
     )
     revision: str | None = option(None, "the repository's branch, tag or commit")
     tokenizer: str | None = option(None, "another folder for the tokenizer")
+    skip_tokenizer_init: bool = option(
+        False, "load no tokenizer: prompts are token ids, answers have no text (offline only)"
+    )
+    load_format: Literal["auto", "dummy"] = option(
+        "auto", "dummy: random weights for the model's config.json, to measure speed"
+    )
     trust_remote_code: bool = option(False, "let the tokenizer run code that comes with the model")
     device: Literal["auto", "cuda", "cpu"] = option("auto", "auto: cuda where there is one")
     dtype: str = option(
@@ -205,6 +211,10 @@ def parse_args(argv: list[str] | None = None) -> tuple[EngineConfig, ServerConfi
         parser.error("no model: give a folder or ORG/NAME, as an argument or with --model")
     if not args.api_key and os.environ.get("VLLM_API_KEY"):
         args.api_key = [os.environ["VLLM_API_KEY"]]
+    if args.skip_tokenizer_init:
+        raise InvalidConfigError(
+            "skip_tokenizer_init is set", "a server needs its tokenizer: leave the flag out"
+        )
     return from_args(args, EngineConfig), from_args(args, ServerConfig)
 
 

@@ -17,11 +17,12 @@ from kvasir_runtime.config import EngineConfig
 from kvasir_runtime.engine.core import Engine
 from kvasir_runtime.engine.output import CompletionOutput as Completion
 from kvasir_runtime.engine.output import check_request, split
+from kvasir_runtime.errors import InvalidConfigError
 from kvasir_runtime.messages import NewRequest
 from kvasir_runtime.models.resolve import resolve_model
 from kvasir_runtime.outputs import CompletionOutput, RequestOutput
 from kvasir_runtime.sampling_params import SamplingParams
-from kvasir_runtime.tokenizer import load_tokenizer
+from kvasir_runtime.tokenizer import Tokenizer, load_tokenizer
 
 Prompt = str | Sequence[int]
 Value = TypeVar("Value")
@@ -39,9 +40,8 @@ class LLM:
         """
         self.config = EngineConfig(model=model, **settings)
         folder = resolve_model(self.config.model, self.config.revision)
-        self._tokenizer = load_tokenizer(
-            self.config.tokenizer or str(folder),
-            trust_remote_code=self.config.trust_remote_code,
+        self._tokenizer = (
+            None if self.config.skip_tokenizer_init else _tokenizer(self.config, folder)
         )
         self.engine: Engine | None = _load_engine(self.config, folder, use_tqdm=use_tqdm)
         self._ids = itertools.count()
@@ -92,7 +92,7 @@ class LLM:
         single = bool(messages) and isinstance(messages[0], dict)
         conversations: Any = [messages] if single else messages
         # The template writes special tokens itself: encoding must not add them a second time.
-        texts = [self._tokenizer.apply_chat_template(chat) for chat in conversations]
+        texts = [self.get_tokenizer().apply_chat_template(chat) for chat in conversations]
         outputs = self.generate(
             [self._encode_plain(text) for text in texts], sampling_params, use_tqdm=use_tqdm
         )
@@ -100,8 +100,12 @@ class LLM:
             output.prompt = text
         return outputs
 
-    def get_tokenizer(self) -> Any:
-        """Return the tokenizer in use."""
+    def get_tokenizer(self) -> Tokenizer:
+        """Return the tokenizer in use; InvalidConfigError where none was loaded."""
+        if self._tokenizer is None:
+            raise InvalidConfigError(
+                "no tokenizer is loaded", "give token ids, or leave skip_tokenizer_init out"
+            )
         return self._tokenizer
 
     def shutdown(self) -> None:
@@ -114,11 +118,14 @@ class LLM:
         return self.engine
 
     def _encode_plain(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special_tokens=False)
+        return self.get_tokenizer().encode(text, add_special_tokens=False)
+
+    def _decode(self, token_ids: list[int]) -> str:
+        return self._tokenizer.decode(token_ids) if self._tokenizer else ""
 
     def _new_result(self, prompt: Prompt, n: int) -> RequestOutput:
         text = prompt if isinstance(prompt, str) else None
-        ids = list(prompt) if text is None else self._tokenizer.encode(text)
+        ids = list(prompt) if text is None else self.get_tokenizer().encode(text)
         completions = [CompletionOutput(index) for index in range(n)]
         return RequestOutput(str(next(self._ids)), text, cast("list[int]", ids), completions)
 
@@ -132,7 +139,7 @@ class LLM:
                     if output.request_id not in routes:
                         continue
                     result, completion = routes[output.request_id]
-                    result.add(completion.push(output), self._tokenizer.decode)
+                    result.add(completion.push(output), self._decode)
                     tokens += len(output.token_ids)
                     if completion.finished:
                         engine.abort((output.request_id,))
@@ -143,6 +150,12 @@ class LLM:
         finally:
             engine.abort(tuple(routes))
             bar.close()
+
+
+def _tokenizer(config: EngineConfig, folder: Path) -> Tokenizer:
+    return load_tokenizer(
+        config.tokenizer or str(folder), trust_remote_code=config.trust_remote_code
+    )
 
 
 def _load_engine(config: EngineConfig, folder: Path, *, use_tqdm: bool) -> Engine:

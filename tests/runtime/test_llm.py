@@ -194,3 +194,13 @@ def test_a_shut_down_llm_says_so(tiny_models):
     llm.shutdown()
     with pytest.raises(RuntimeError, match="shut down"):
         llm.generate("a", use_tqdm=False)
+
+
+def test_random_weights_without_a_tokenizer_need_a_config_alone(tiny_models, tmp_path):
+    source = tiny_models.folder("llama")
+    (tmp_path / "config.json").write_text((source / "config.json").read_text())
+    llm = LLM(str(tmp_path), load_format="dummy", skip_tokenizer_init=True, **SMALL)
+    out = llm.generate([[1, 2, 3]], greedy(max_tokens=4), use_tqdm=False)[0].outputs[0]
+    assert (len(out.token_ids), out.text) == (4, "")
+    with pytest.raises(InvalidConfigError, match="no tokenizer"):
+        llm.generate("text", use_tqdm=False)

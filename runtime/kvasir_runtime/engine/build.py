@@ -26,7 +26,7 @@ from kvasir_runtime.errors import InvalidConfigError, OutOfMemoryError
 from kvasir_runtime.models.config import ModelConfig, read_model_config
 from kvasir_runtime.models.decoder import Decoder
 from kvasir_runtime.models.registry import build_model, require_supported
-from kvasir_runtime.models.weights import load_weights
+from kvasir_runtime.models.weights import load_weights, randomise_weights
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
         )  # fmt: skip
     dtype = pick_dtype(config, model_config.dtype, device)
     require_swap_fits(config, memory_limit_bytes())
-    model = _load(model_config, folder, device, dtype, on_progress)
+    model = _load(config, model_config, folder, device, dtype, on_progress)
     on_progress("profile", 0)
     runner = ModelRunner(
         model,
@@ -101,6 +101,7 @@ def _require_length(config: EngineConfig, model: ModelConfig) -> None:
 
 
 def _load(
+    settings: EngineConfig,
     config: ModelConfig,
     folder: Path,
     device: torch.device,
@@ -115,7 +116,7 @@ def _load(
     try:
         with torch.device(device):
             model = build_model(config)
-        size = load_weights(model, folder, lambda percent: on_progress("load weights", percent))
+        size = _fill(settings, model, folder, on_progress)
     except torch.OutOfMemoryError as error:
         raise OutOfMemoryError(
             f"the weights of {folder} don't fit {device}: {error}",
@@ -128,6 +129,13 @@ def _load(
         config.architecture, dtype, device, size / GIB, time.monotonic() - started,
     )  # fmt: skip
     return model.eval()
+
+
+def _fill(settings: EngineConfig, model: Decoder, folder: Path, on_progress: OnProgress) -> int:
+    """Give the model its checkpoint's weights, or random ones; return their bytes."""
+    if settings.load_format == "dummy":
+        return randomise_weights(model)
+    return load_weights(model, folder, lambda percent: on_progress("load weights", percent))
 
 
 def _profile(config: EngineConfig, runner: ModelRunner, dtype: torch.dtype) -> tuple[int, float]:

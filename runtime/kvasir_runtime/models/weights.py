@@ -53,6 +53,16 @@ def load_weights(
     return sum(parameter.nbytes for parameter in model.parameters())
 
 
+def randomise_weights(model: Decoder) -> int:
+    """Fill `model` with small random numbers, the same at each call; return the bytes."""
+    for number, parameter in enumerate(model.parameters()):
+        generator = torch.Generator(parameter.device).manual_seed(number)
+        parameter.data.normal_(std=0.02, generator=generator)
+        if parameter.ndim == 1:
+            parameter.data.add_(1.0)  # the norms' scales
+    return sum(parameter.nbytes for parameter in model.parameters())
+
+
 def weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files of a checkpoint, those its index names where it has one."""
     index = folder / INDEX
