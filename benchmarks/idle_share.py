@@ -1,10 +1,10 @@
 """How long the GPU waits for the host in a decode step: a trace of the engine's own loop.
 
-    python benchmarks/idle_share.py MODEL_OR_CONFIG_FOLDER [--seqs 1 32 256] [--overlap both]
+    python benchmarks/idle_share.py MODEL_OR_CONFIG_FOLDER [--seqs 1 32 256]
 
 Random weights, random prompts. For each batch size it decodes until every sequence runs, traces 30
-steps with torch's profiler, and prints the time of a step and the share of it in which no kernel and
-no copy ran. With and without overlap, with and without CUDA graphs.
+steps with torch's profiler, and prints the time of a step and the share of it in which neither a
+kernel nor a copy ran. With and without overlap, with and without CUDA graphs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def trace(engine: Engine, seqs: int) -> tuple[float, float]:
     for name in names:
         ids = torch.randint(0, engine.model.vocab_size, (PROMPT,), generator=source)
         engine.add(NewRequest(name, tuple(ids.tolist()), params, 0.0))
-    while engine.stats().prompt_tokens_total < PROMPT * seqs or engine.stats().waiting:
+    prefilled = engine.stats().prompt_tokens_total + PROMPT * seqs
+    while engine.stats().prompt_tokens_total < prefilled:
         engine.step()
     for _ in range(5):
         engine.step()
@@ -44,7 +45,6 @@ def trace(engine: Engine, seqs: int) -> tuple[float, float]:
     engine.abort(names)
     while engine.has_work():
         engine.step()
-    engine._prompt_tokens_total = 0  # the next batch size counts anew
     return _read(profile)
 
 
@@ -75,12 +75,10 @@ def main() -> None:
             max_num_seqs=max(args.seqs), max_num_batched_tokens=8192,
         )  # fmt: skip
         for seqs in args.seqs:
-            step_ms, idle = trace(llm._running_engine(), seqs)
+            step_ms, idle = trace(llm.engine, seqs)
             line = {"graphs": not eager, "overlap": overlap, "seqs": seqs}
-            print(
-                json.dumps(line | {"step_ms": round(step_ms, 3), "idle_share": round(idle, 4)}),
-                flush=True,
-            )
+            line |= {"step_ms": round(step_ms, 3), "idle_share": round(idle, 4)}
+            print(json.dumps(line), flush=True)
         llm.shutdown()
         gc.collect()
         torch.cuda.empty_cache()

@@ -1,6 +1,8 @@
-"""Output tokens a second of the engine alone, on random weights: N prompts, input and output lengths.
+"""Output tokens a second of the engine alone, on random weights.
 
     python benchmarks/offline.py MODEL_OR_CONFIG_FOLDER --workloads 256:512:256,1:512:256
+
+A workload is N:in:out, N prompts of `in` random tokens with `out` tokens of output each.
 
 Greedy, end-of-sequence ignored: the same work for every engine that is measured this way.
 """
@@ -44,7 +46,7 @@ def main() -> None:
         enable_prefix_caching=False, max_num_seqs=args.max_num_seqs,
         max_num_batched_tokens=args.max_num_batched_tokens,
     )  # fmt: skip
-    vocab = llm._running_engine().model.vocab_size
+    vocab = llm.engine.model.vocab_size
     print(json.dumps({"model": args.model, "start_s": round(time.perf_counter() - started, 1)}))
     measure(llm, "8:64:8", vocab)
     for workload in args.workloads.split(","):
