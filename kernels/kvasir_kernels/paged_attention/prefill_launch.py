@@ -13,7 +13,8 @@ from kvasir_kernels.paged_attention.prefill import PANEL, ROWS, prefill_kernel
 
 DIM = 128
 BLOCK_SIZES = (8, 16, 32, 64, 128)  # whole rows of the swizzle
-REGISTERS = 168  # a thread, of 384
+WARPS = 4  # of each of the two groups that attend
+REGISTERS = 168  # of a thread: all that a processor has for 384
 
 
 def suits(query: torch.Tensor, k_cache: torch.Tensor, seqs: int) -> bool:
@@ -22,7 +23,7 @@ def suits(query: torch.Tensor, k_cache: torch.Tensor, seqs: int) -> bool:
     _, block_size, kv_heads, _ = k_cache.shape
     dense = k_cache.stride(2) == dim and k_cache.stride(0) == block_size * k_cache.stride(1)
     return (
-        tokens >= tuning.PREFILL_TOKENS * seqs
+        tuning.prefill_pays(tokens, seqs, heads // kv_heads)
         and dim == DIM
         and block_size in BLOCK_SIZES
         and block_size <= tuning.prefill_tile(tokens, seqs).keys
@@ -74,8 +75,8 @@ def attend(
         BLOCK_SIZE=block_size,
         BLOCK_N=tile.keys,
         STAGES=tile.stages,
-        TURNS=tuning.PREFILL_TURNS,
-        num_warps=tile.warps,
+        TURNS=tile.turns,
+        num_warps=WARPS,
         maxnreg=REGISTERS,
     )
 

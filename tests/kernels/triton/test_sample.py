@@ -69,8 +69,8 @@ def test_thresholds_are_exact(kind, listed, device, monkeypatch):
         expected = reference.threshold(logits.float(), (1 / temperature)[:, None], *limits)
         kept = ((logits >= found[:, None]) & logits.isfinite()).sum(-1)
         wanted = ((logits >= expected) & logits.isfinite()).sum(-1)
-        # A nucleus ends where a rounded sum does: a few of many tokens may nearly tie there.
-        allowed = wanted // 5000 + 1 if "top_p" in case else 0
+        # A nucleus ends where a rounded sum does: at the one or the other of two nearest values.
+        allowed = wanted // 500 + 1 if "top_p" in case else 0
         assert ((kept - wanted).abs() <= allowed).all(), (case, kept, wanted)
         if "top_p" not in case or not ON_GPU:
             assert torch.equal(kept, wanted)
