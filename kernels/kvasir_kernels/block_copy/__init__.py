@@ -1,11 +1,10 @@
-"""Copies of whole KV blocks: copy-on-write on the device, swaps to and from the host."""
+"""Copies of whole blocks within the device's memory: copy-on-write, and staging for swaps."""
 
 from __future__ import annotations
 
 import torch
 
 from kvasir_kernels.block_copy import reference
-from kvasir_kernels.block_copy.swap import swap_blocks
 from kvasir_kernels.dispatch import use_kernel
 
 __all__ = ["copy_blocks"]
@@ -19,11 +18,9 @@ def copy_blocks(
 ) -> None:
     """Copy block src_blocks[i] of one pool over block dst_blocks[i] of the other, in place.
 
-    See the reference; between a device and the host, see `swap_blocks`.
+    See the reference.
     """
     copy = reference.copy_blocks
-    if src_pool.device != dst_pool.device:
-        copy = swap_blocks
-    elif use_kernel(src_pool):
+    if use_kernel(src_pool):
         from kvasir_kernels.block_copy.kernel import copy_blocks as copy
     copy(src_pool, dst_pool, src_blocks, dst_blocks)

@@ -60,7 +60,6 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
             "serving", config.gpu_memory_utilization, RISKY_UTILIZATION,
         )  # fmt: skip
     dtype = pick_dtype(config, model_config.dtype, device)
-    require_swap_fits(config, memory_limit_bytes())
     model = _load(config, model_config, folder, device, dtype, on_progress)
     on_progress("profile", 0)
     runner = ModelRunner(
@@ -78,6 +77,7 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     runner.pool = kv_cache.allocate(model_config, num_blocks, config.block_size, dtype, device)
     _log_pool(config, num_blocks, length)
     host_blocks = _host_blocks(config, num_blocks, block_bytes)
+    require_swap_fits(host_blocks * block_bytes, memory_limit_bytes())
     if host_blocks:
         runner.host = HostCache(runner.pool, host_blocks)
     costs = _costs(config, runner.host, tokens_per_s, block_bytes)

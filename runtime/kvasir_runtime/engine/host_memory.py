@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kvasir_runtime.config import GIB, EngineConfig
+from kvasir_runtime.config import GIB
 from kvasir_runtime.errors import InvalidConfigError
 
 CGROUP_LIMITS = (
@@ -27,11 +27,11 @@ def memory_limit_bytes(limits: tuple[Path, ...] = CGROUP_LIMITS) -> int:
     return total
 
 
-def require_swap_fits(config: EngineConfig, limit_bytes: int) -> None:
-    """Raise InvalidConfigError for a swap space beyond the memory there is."""
-    asked = config.swap_space * config.tensor_parallel_size
-    if asked * GIB > limit_bytes:
+def require_swap_fits(swap_bytes: int, limit_bytes: int) -> None:
+    """Raise InvalidConfigError for a host pool beyond the memory there is."""
+    if swap_bytes > limit_bytes:
         raise InvalidConfigError(
-            f"swap_space is {asked:g} GiB, this process may use {limit_bytes / GIB:.1f} GiB in all",
+            f"swap_space asks for {swap_bytes / GIB:.1f} GiB of host memory, this process may use "
+            f"{limit_bytes / GIB:.1f} GiB in all",
             "lower --swap-space, or raise the memory limit (resources.memory)",
         )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
+
 from kvasir_runtime.engine.sequence import Sequence
 
 
 class HostPool:
-    """Hands out host blocks; a swapped-out sequence owns its own alone."""
+    """Hands out host blocks; a swapped-out sequence owns its own alone.
+
+    The lowest free ones come first, so that most neighbours travel together.
+    """
 
     def __init__(self, num_blocks: int) -> None:
         """Begin with every block free; 0 blocks means no swapping."""
@@ -24,9 +29,10 @@ class HostPool:
 
     def take(self, seq: Sequence, count: int) -> None:
         """Give `count` blocks, which must be free, to a sequence."""
-        seq.host_blocks = [self._free.pop() for _ in range(count)]
+        seq.host_blocks = [heapq.heappop(self._free) for _ in range(count)]
 
     def release(self, seq: Sequence) -> None:
         """Take a sequence's blocks back."""
-        self._free.extend(seq.host_blocks)
+        for block in seq.host_blocks:
+            heapq.heappush(self._free, block)
         seq.host_blocks = []

@@ -1,8 +1,10 @@
 import pytest
 
-from kvasir_runtime.config import GIB, EngineConfig
+from kvasir_runtime import LLM
+from kvasir_runtime.config import GIB
 from kvasir_runtime.engine.host_memory import memory_limit_bytes, require_swap_fits
 from kvasir_runtime.errors import InvalidConfigError
+from support.device import SMALL
 
 
 def test_a_cgroups_limit_counts_where_it_is_below_the_machines(tmp_path):
@@ -19,7 +21,12 @@ def test_no_limit_means_the_machines_memory(tmp_path, text):
 
 
 def test_a_swap_space_beyond_the_limit_is_refused_with_both_numbers():
-    config = EngineConfig(model="m", swap_space=4)
-    require_swap_fits(config, 5 * GIB)
-    with pytest.raises(InvalidConfigError, match=r"4 GiB.*3\.0 GiB"):
-        require_swap_fits(config, 3 * GIB)
+    require_swap_fits(4 * GIB, 5 * GIB)
+    with pytest.raises(InvalidConfigError, match=r"4\.0 GiB.*3\.0 GiB"):
+        require_swap_fits(4 * GIB, 3 * GIB)
+
+
+def test_the_host_pool_is_never_larger_than_the_devices(tiny_models):
+    # 256 blocks of 12 KiB: a swap space of a thousand GiB asks for no more than those.
+    llm = LLM(str(tiny_models.folder("llama")), swap_space=1000, **SMALL)
+    assert llm.engine.model.num_cpu_blocks == llm.engine.model.num_gpu_blocks == 256
