@@ -14,6 +14,7 @@ import torch
 import transformers
 
 from kvasir_runtime import LLM, SamplingParams
+from support.teacher_forcing import teacher_forced
 from support.tiny_models import save_byte_tokenizer
 
 pytestmark = pytest.mark.gpu
@@ -69,23 +70,6 @@ def prompts():
     return [torch.randint(0, 32000, (n,), generator=generator).tolist() for n in PROMPTS]
 
 
-def compare(reference, outputs):
-    """Teacher-forced on the engine's own tokens: share of equal top-1, largest |Δlogprob|."""
-    equal, worst, total = 0, 0.0, 0
-    for prompt, output in zip(prompts(), outputs, strict=True):
-        completion = output.outputs[0]
-        ids = torch.tensor([prompt + completion.token_ids], device="cuda")
-        with torch.inference_mode():
-            scores = reference(ids).logits[0, len(prompt) - 1 : -1].float().log_softmax(-1)
-        for row, token, position in zip(
-            scores, completion.token_ids, completion.logprobs, strict=True
-        ):
-            equal += int(row.argmax()) == token
-            worst = max(worst, abs(float(row[token]) - position[token].logprob))
-            total += 1
-    return equal / total, worst
-
-
 @pytest.mark.parametrize("eager", [True, False], ids=["eager", "graphs"])
 @pytest.mark.parametrize("dtype", BOUNDS)
 def test_scores_agree_with_transformers(folder, dtype, eager):
@@ -106,7 +90,7 @@ def test_scores_agree_with_transformers(folder, dtype, eager):
     reference = transformers.AutoModelForCausalLM.from_pretrained(
         folder, dtype=getattr(torch, dtype)
     ).cuda()
-    agreement, worst = compare(reference, outputs)
+    agreement, worst = teacher_forced(reference, outputs)
     print(f"{folder.name} {dtype}: top-1 {agreement:.3f}, |dlogprob| {worst:.4f}")  # noqa: T201
     least, most = BOUNDS[dtype]
     assert agreement >= least
