@@ -72,7 +72,7 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     block_bytes = kv_cache.bytes_per_block(model_config, config.block_size, dtype)
     available, tokens_per_s = _profile(config, runner, dtype)
     num_blocks = config.num_gpu_blocks_override or max(0, available) // block_bytes
-    length = kv_cache.fit_length(config, model_config, num_blocks)
+    length = kv_cache.fit_length(config, model_config, num_blocks, block_bytes)
     on_progress("allocate KV cache", 0)
     runner.pool = kv_cache.allocate(model_config, num_blocks, config.block_size, dtype, device)
     _log_pool(config, num_blocks, length)

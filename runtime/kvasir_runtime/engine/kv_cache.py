@@ -14,7 +14,7 @@ def bytes_per_block(model: ModelConfig, block_size: int, dtype: torch.dtype) -> 
     return model.kv_elements_per_token * block_size * dtype.itemsize
 
 
-def fit_length(config: EngineConfig, model: ModelConfig, num_blocks: int) -> int:
+def fit_length(config: EngineConfig, model: ModelConfig, num_blocks: int, block_bytes: int) -> int:
     """Return the longest sequence that is served, in tokens.
 
     That is `max_model_len` where it was given, else the model's own maximum; one that the pool
@@ -24,9 +24,10 @@ def fit_length(config: EngineConfig, model: ModelConfig, num_blocks: int) -> int
     capacity = num_blocks * config.block_size
     if capacity >= length:
         return length
+    missing_gib = (-(-length // config.block_size) - num_blocks) * block_bytes / GIB
     raise KVCacheTooSmallError(
-        f"the KV cache holds {capacity:,} tokens ({num_blocks:,} blocks), "
-        f"one sequence of max_model_len needs {length:,}",
+        f"the KV cache holds {capacity:,} tokens ({num_blocks:,} blocks), one sequence of "
+        f"max_model_len needs {length:,}, which is {missing_gib:.2f} GiB more",
         f"set --max-model-len to at most {capacity:,}, or make room: {_how_to_grow(config)}"
         if capacity
         else f"the weights leave no memory for it: {_how_to_grow(config)}, or use a smaller model",
