@@ -81,7 +81,9 @@ class EngineConfig:
         "fcfs", "priority: smaller `priority` first, then who came first"
     )
     preemption_mode: Literal["auto", "swap", "recompute"] = option(
-        "auto", "what becomes of a request that must make room; auto: the cheaper, as measured"
+        "auto",
+        "what becomes of a request that must make room; auto: the cheaper as measured, on a CPU "
+        "recompute",
     )
     async_scheduling: bool | None = option(
         None, "prepare the next step while one runs; default: on a GPU"

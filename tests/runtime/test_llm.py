@@ -176,7 +176,9 @@ def test_a_wrong_parameter_is_named_with_its_value(field, value):
 
 
 def test_a_cache_too_small_for_one_sequence_says_what_would_fit(tiny_models):
-    with pytest.raises(KVCacheTooSmallError, match=r"160 tokens.*512, which is 0\.0\d GiB more") as caught:
+    with pytest.raises(
+        KVCacheTooSmallError, match=r"160 tokens.*512, which is 0\.0\d GiB more"
+    ) as caught:
         LLM(str(tiny_models.folder("llama")), **(SMALL | {"num_gpu_blocks_override": 10}))
     assert "--max-model-len" in caught.value.hint
 

@@ -76,7 +76,7 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     on_progress("allocate KV cache", 0)
     runner.pool = kv_cache.allocate(model_config, num_blocks, config.block_size, dtype, device)
     _log_pool(config, num_blocks, length)
-    host_blocks = _host_blocks(config, num_blocks, block_bytes)
+    host_blocks = _host_blocks(config, device, num_blocks, block_bytes)
     require_swap_fits(host_blocks * block_bytes, memory_limit_bytes())
     if host_blocks:
         runner.host = HostCache(runner.pool, host_blocks)
@@ -167,9 +167,15 @@ def _profile(config: EngineConfig, runner: ModelRunner, dtype: torch.dtype) -> t
     return available, tokens_per_s
 
 
-def _host_blocks(config: EngineConfig, num_blocks: int, block_bytes: int) -> int:
-    """Return the host's share: never more than the device's, which could not fill it."""
-    if config.preemption_mode == "recompute":
+def _host_blocks(
+    config: EngineConfig, device: torch.device, num_blocks: int, block_bytes: int
+) -> int:
+    """Return the host's share: never more than the device's, which could not fill it.
+
+    A CPU has none of its own accord: a larger KV cache is the better use of the same memory.
+    """
+    on_cpu = device.type == "cpu" and config.preemption_mode != "swap"
+    if on_cpu or config.preemption_mode == "recompute":
         return 0
     return min(int(config.swap_space * GIB) // block_bytes, num_blocks)
 
@@ -181,14 +187,13 @@ def _costs(
         return ALWAYS_RECOMPUTE
     if config.preemption_mode == "swap":
         return ALWAYS_SWAP
-    costs = PreemptionCosts(host.measure_bandwidth(), tokens_per_s, block_bytes)
+    copy = host.measure_speed()
     logger.info(
-        "Preemption: blocks move at %.1f GB/s, prefill computes %s tokens/s: %s",
-        costs.copy_bytes_per_s / 1e9,
-        f"{tokens_per_s:,.0f}",
-        "swap" if costs.prefers_swap(config.block_size, 1) else "recompute",
-    )
-    return costs
+        "Preemption: a round trip to the host takes %.2f ms and %.1f ms a GB, prefill computes "
+        "%s tokens/s: the cheaper is chosen for each request",
+        copy.overhead_s * 1e3, 1e12 / copy.bytes_per_s, f"{tokens_per_s:,.0f}",
+    )  # fmt: skip
+    return PreemptionCosts(copy, tokens_per_s, block_bytes)
 
 
 def _log_pool(config: EngineConfig, num_blocks: int, length: int) -> None:

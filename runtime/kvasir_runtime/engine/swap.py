@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import torch
 
 from kvasir_kernels import block_copy
+from kvasir_runtime.engine.preemption import CopySpeed
 
 STAGED_BLOCKS = 16  # gathered on the device at once: tens of megabytes at most
 
@@ -46,16 +47,23 @@ class HostCache:
                 staged[rows].copy_(self._host[first : first + count], non_blocking=True)
             _copy_layers(self._pool, [device for _, device in part], staged, into_pool=True)
 
-    def measure_bandwidth(self) -> float:
-        """Return the bytes a second that a copy out and in again moves, on average."""
-        count = min(STAGED_BLOCKS, self._host.shape[0], self._pool.shape[2])
+    def measure_speed(self) -> CopySpeed:
+        """Time round trips of one block and of several; the contents of both pools are lost."""
+        many = min(STAGED_BLOCKS, self._host.shape[0], self._pool.shape[2])
+        one_s, many_s = self._round_trip_s(1), self._round_trip_s(many)
+        block_s = max(many_s - one_s, 1e-9) / max(many - 1, 1)
+        return CopySpeed(max(0.0, one_s - block_s), self._host[0].nbytes / block_s)
+
+    def _round_trip_s(self, count: int) -> float:
+        """Return the best time of three to copy `count` blocks out and in again."""
         pairs = [(block, block) for block in range(count)]
-        self.swap_out(pairs)
-        self.swap_in(pairs)
-        started = self._now()
-        self.swap_out(pairs)
-        self.swap_in(pairs)
-        return 2 * count * self._host[0].nbytes / max(self._now() - started, 1e-9)
+        times = []
+        for _ in range(3):
+            started = self._now()
+            self.swap_out(pairs)
+            self.swap_in(pairs)
+            times.append(self._now() - started)
+        return min(times)
 
     def _new_staging(self, blocks: int) -> torch.Tensor:
         return self._pool.new_empty((blocks, *self._host.shape[1:]))

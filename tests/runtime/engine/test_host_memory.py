@@ -28,5 +28,11 @@ def test_a_swap_space_beyond_the_limit_is_refused_with_both_numbers():
 
 def test_the_host_pool_is_never_larger_than_the_devices(tiny_models):
     # 256 blocks of 12 KiB: a swap space of a thousand GiB asks for no more than those.
-    llm = LLM(str(tiny_models.folder("llama")), swap_space=1000, **SMALL)
+    folder = str(tiny_models.folder("llama"))
+    llm = LLM(folder, swap_space=1000, preemption_mode="swap", **SMALL)
     assert llm.engine.model.num_cpu_blocks == llm.engine.model.num_gpu_blocks == 256
+
+
+def test_a_cpu_swaps_only_when_told_to(tiny_models):
+    llm = LLM(str(tiny_models.folder("llama")), **(SMALL | {"device": "cpu"}))
+    assert llm.engine.model.num_cpu_blocks == 0

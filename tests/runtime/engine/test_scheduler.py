@@ -5,7 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kvasir_runtime.engine.preemption import ALWAYS_RECOMPUTE, ALWAYS_SWAP, PreemptionCosts
+from kvasir_runtime.engine.preemption import (
+    ALWAYS_RECOMPUTE,
+    ALWAYS_SWAP,
+    CopySpeed,
+    PreemptionCosts,
+)
 from support.simulator import Simulator
 
 
@@ -92,11 +97,27 @@ def test_a_full_host_pool_falls_back_to_recomputing():
 
 
 def test_the_cheaper_preemption_is_chosen_by_measured_speeds():
-    quick_link = PreemptionCosts(50e9, 40_000, block_bytes=2_000_000)
-    slow_link = PreemptionCosts(1e9, 40_000, block_bytes=2_000_000)
-    # 256 tokens in 16 blocks: 1.3 ms or 64 ms by copies, 6.4 ms by computing.
+    quick_link = PreemptionCosts(CopySpeed(0.002, 25e9), 40_000, block_bytes=2_000_000)
+    slow_link = PreemptionCosts(CopySpeed(0.002, 0.5e9), 40_000, block_bytes=2_000_000)
+    # 256 tokens in 16 blocks: 3.3 ms or 66 ms by copies, 6.4 ms by computing.
     assert quick_link.prefers_swap(256, 16)
     assert not slow_link.prefers_swap(256, 16)
+    # One block of 16 tokens: 2.1 ms by copies, 0.4 ms by computing.
+    assert not quick_link.prefers_swap(16, 1)
+
+
+def test_one_run_swaps_long_sequences_and_computes_short_ones_again():
+    # Equal at 27 tokens: 20 ms and 1 ms a block of four, against 1 ms a token.
+    costs = PreemptionCosts(CopySpeed(0.02, 1e9), 1_000, block_bytes=1_000_000)
+    simulator = Simulator(num_blocks=24, host_blocks=24, max_tokens=64, costs=costs)
+    simulator.add(range(40), output=50, name="old")
+    simulator.add(range(200, 230), output=30, name="long")
+    simulator.add(range(100, 104), output=30, name="short")
+    simulator.run()
+    assert simulator.scheduler.swaps_total > 0
+    assert simulator.scheduler.recomputes_total > 0
+    assert simulator.ended["long"] == alone(range(200, 230), 30)
+    assert simulator.ended["short"] == alone(range(100, 104), 30)
 
 
 def test_completions_of_one_prompt_share_its_blocks_and_copy_what_they_write():

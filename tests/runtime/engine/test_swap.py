@@ -37,6 +37,8 @@ def test_copies_within_the_pool_leave_the_rest():
     assert torch.equal(cache[:, :, rest], before[:, :, rest])
 
 
-def test_bandwidth_is_measured_in_bytes_a_second():
-    cache = pool()
-    assert HostCache(cache, 4).measure_bandwidth() > 1e5
+def test_a_round_trips_time_is_measured_and_grows_with_its_bytes():
+    speed = HostCache(pool(), 16).measure_speed()
+    assert speed.overhead_s >= 0
+    assert speed.bytes_per_s > 0
+    assert speed.round_trip_s(10**9) > speed.round_trip_s(1)
