@@ -51,7 +51,7 @@ def test_kernel_and_reference_draw_the_same_tokens(kind, device):
     tokens = sample(logits, *operands)
     expected = reference.sample(logits, *operands)
     # Another order of a sum, or another last digit of a logarithm, may move one row in thousands.
-    assert int((tokens != expected).sum()) <= 2
+    assert int((tokens != expected).sum()) <= (2 if ON_GPU else 1)
 
 
 @pytest.mark.parametrize("kind", LOGITS)
