@@ -72,9 +72,9 @@ class GraphPool:
         inputs.clear()
         pool = torch.cuda.graph_pool_handle()
         for tokens in reversed(mixed_sizes(max_tokens, max_seqs)):
-            self._mixed.append(_capture(forward, inputs.view(None, tokens, max_seqs), pool))
+            self._mixed.append(_capture(forward, inputs.view(tokens, max_seqs), pool))
         for seqs in reversed(decode_sizes(max_seqs)):
-            self._decode.append(_capture(forward, inputs.view(None, seqs, seqs), pool))
+            self._decode.append(_capture(forward, inputs.view(seqs, seqs), pool))
         self._mixed.reverse()
         self._decode.reverse()
         logger.info(

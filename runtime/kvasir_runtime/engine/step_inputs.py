@@ -34,18 +34,52 @@ class StepInputs:
     last_rows: torch.Tensor
 
 
+@dataclass(frozen=True, slots=True)
 class _Buffers:
-    """One set: int64 by token, int32 and int64 by sequence, and block tables."""
+    """One set of buffers, for the largest step.
 
-    def __init__(self, tokens: int, seqs: int, blocks: int, device: torch.device) -> None:
-        pin = device.type == "cuda"
-        self.wide = torch.zeros((4, tokens), dtype=torch.long, pin_memory=pin)
-        self.narrow = torch.zeros((2, seqs + 1), dtype=torch.int32, pin_memory=pin)
-        self.rows = torch.zeros(seqs, dtype=torch.long, pin_memory=pin)
-        self.tables = torch.zeros((seqs, blocks), dtype=torch.int32, pin_memory=pin)
+    wide: int64 [4, tokens]; narrow: int32 [2, seqs + 1]; rows: int64 [seqs]; tables: int32
+    [seqs, blocks].
+    """
 
-    def tensors(self) -> tuple[torch.Tensor, ...]:
-        return self.wide, self.narrow, self.rows, self.tables
+    wide: torch.Tensor
+    narrow: torch.Tensor
+    rows: torch.Tensor
+    tables: torch.Tensor
+
+    @classmethod
+    def on_host(cls, tokens: int, seqs: int, blocks: int, *, pinned: bool) -> _Buffers:
+        """Allocate a set for the largest step."""
+        return cls(
+            torch.zeros((4, tokens), dtype=torch.long, pin_memory=pinned),
+            torch.zeros((2, seqs + 1), dtype=torch.int32, pin_memory=pinned),
+            torch.zeros(seqs, dtype=torch.long, pin_memory=pinned),
+            torch.zeros((seqs, blocks), dtype=torch.int32, pin_memory=pinned),
+        )
+
+    def on(self, device: torch.device) -> _Buffers:
+        """Allocate a set like this one on a device."""
+        tensors = (self.wide, self.narrow, self.rows, self.tables)
+        return _Buffers(*(torch.zeros_like(tensor, device=device) for tensor in tensors))
+
+    def clear(self) -> None:
+        """Make it a step of padding alone: harmless whatever part is run."""
+        for tensor in (self.wide, self.narrow, self.rows, self.tables):
+            tensor.zero_()
+        self.wide[2:] = -1
+
+    def view(self, tokens: int, seqs: int) -> StepInputs:
+        """Return the part that a step padded to `tokens` and `seqs` reads."""
+        return StepInputs(
+            token_ids=self.wide[0, :tokens],
+            positions=self.wide[1, :tokens],
+            slots=self.wide[2, :tokens],
+            source=self.wide[3, :tokens],
+            query_start=self.narrow[0, : seqs + 1],
+            context_lens=self.narrow[1, :seqs],
+            block_tables=self.tables[:seqs],
+            last_rows=self.rows[:seqs],
+        )
 
 
 class InputBuilder:
@@ -55,47 +89,35 @@ class InputBuilder:
         self, *, max_tokens: int, max_seqs: int, max_len: int, block_size: int, device: torch.device
     ) -> None:
         """Allocate for the largest step there can be."""
-        self.block_size, self.device = block_size, device
+        self.block_size = block_size
         blocks = -(-max_len // block_size) + 1
-        sizes = (max_tokens, max_seqs, blocks, device)
-        self._sets = (_Buffers(*sizes), _Buffers(*sizes))
+        self._sets = [
+            _Buffers.on_host(max_tokens, max_seqs, blocks, pinned=device.type == "cuda")
+            for _ in range(2)
+        ]
+        self._device_set = self._sets[0].on(device)
         self._turn = 0
-        self._device_set = self._sets[0] if device.type == "cpu" else self._on_device()
         self._tables = np.zeros((max_seqs, blocks), dtype=np.int32)  # by the runner's row
         self._filled = np.zeros(max_seqs, dtype=np.int64)
 
     def build(self, chunks: list[Chunk], tokens: int, seqs: int) -> StepInputs:
         """Lay out `chunks`, padded to `tokens` and `seqs`; they must not be fewer than needed."""
         self._turn ^= 1
-        host = self._sets[self._turn]
+        host, target = self._sets[self._turn], self._device_set
         width = self._fill(host, chunks, tokens, seqs)
-        target = host if self.device.type == "cpu" else self._device_set
-        if target is not host:
-            target.wide[:, :tokens].copy_(host.wide[:, :tokens], non_blocking=True)
-            target.narrow.copy_(host.narrow, non_blocking=True)
-            target.rows.copy_(host.rows, non_blocking=True)
-            target.tables[:seqs, :width].copy_(host.tables[:seqs, :width], non_blocking=True)
-        return self.view(target, tokens, seqs)
+        target.wide[:, :tokens].copy_(host.wide[:, :tokens], non_blocking=True)
+        target.narrow.copy_(host.narrow, non_blocking=True)
+        target.rows.copy_(host.rows, non_blocking=True)
+        target.tables[:seqs, :width].copy_(host.tables[:seqs, :width], non_blocking=True)
+        return self.view(tokens, seqs)
+
+    def view(self, tokens: int, seqs: int) -> StepInputs:
+        """Return what a step padded so reads on the device: always the same memory."""
+        return self._device_set.view(tokens, seqs)
 
     def clear(self) -> None:
-        """Make the device's buffers a step of padding alone: harmless whatever part is run."""
-        for tensor in self._device_set.tensors():
-            tensor.zero_()
-        self._device_set.wide[2:] = -1
-
-    def view(self, buffers: _Buffers | None, tokens: int, seqs: int) -> StepInputs:
-        """Return the part of the device's buffers that a padded step reads: always the same."""
-        buffers = buffers or self._device_set
-        return StepInputs(
-            token_ids=buffers.wide[0, :tokens],
-            positions=buffers.wide[1, :tokens],
-            slots=buffers.wide[2, :tokens],
-            source=buffers.wide[3, :tokens],
-            query_start=buffers.narrow[0, : seqs + 1],
-            context_lens=buffers.narrow[1, :seqs],
-            block_tables=buffers.tables[:seqs],
-            last_rows=buffers.rows[:seqs],
-        )
+        """Make what is on the device a step of padding alone."""
+        self._device_set.clear()
 
     def _fill(self, host: _Buffers, chunks: list[Chunk], tokens: int, seqs: int) -> int:
         """Write the step into the host's buffers; return the block tables' width in use."""
@@ -130,14 +152,6 @@ class InputBuilder:
             if first < len(seq.blocks):
                 self._tables[row, first : len(seq.blocks)] = seq.blocks[first:]
                 self._filled[row] = len(seq.blocks)
-
-    def _on_device(self) -> _Buffers:
-        buffers = _Buffers.__new__(_Buffers)
-        host = self._sets[0]
-        buffers.wide, buffers.narrow, buffers.rows, buffers.tables = (
-            torch.zeros_like(tensor, device=self.device) for tensor in host.tensors()
-        )
-        return buffers
 
 
 def _tokens(chunks: list[Chunk], ends: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
