@@ -61,13 +61,15 @@ def main() -> None:
     prompts = [torch.randint(100, 40_000, (p,), generator=source).tolist() for p, _ in lengths]
     outputs = [output for _, output in lengths]
     tokens = sum(outputs)
-    ours = continuous(args.model, prompts, outputs)
-    theirs = {batch: static(args.model, prompts, outputs, batch) for batch in args.batch}
-    best = min(theirs.values())
     print(f"{args.requests} requests, {sum(map(len, prompts))} prompt and {tokens} output tokens")
-    print(f"{'kvasir':28}{tokens / ours:10.1f} tokens/s")
-    for batch, seconds in theirs.items():
-        print(f"{f'transformers, static {batch}':28}{tokens / seconds:10.1f} tokens/s")
+    ours = continuous(args.model, prompts, outputs)
+    print(f"{'kvasir':28}{tokens / ours:10.1f} tokens/s", flush=True)
+    theirs = {}
+    for batch in args.batch:
+        theirs[batch] = static(args.model, prompts, outputs, batch)
+        name = f"transformers, static {batch}"
+        print(f"{name:28}{tokens / theirs[batch]:10.1f} tokens/s", flush=True)
+    best = min(theirs.values())
     print(f"{'ratio to the best':28}{best / ours:10.2f}")
     figures = {str(batch): round(tokens / seconds, 1) for batch, seconds in theirs.items()}
     print(
