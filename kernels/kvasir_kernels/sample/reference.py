@@ -28,12 +28,30 @@ def sample(
     Returns int64 [rows]; the lowest id among equals; 0 for a row without a number.
     """
     logits = logits.float().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-    greedy = temperature < GREEDY
-    inverse = (1.0 / temperature.masked_fill(greedy, 1.0))[:, None]
-    kept = logits >= threshold(logits, inverse, top_k, top_p, min_p)
-    noise = exponential_noise(seed, position, logits.shape[1])
-    score = (logits * inverse - noise.log()).masked_fill(~kept, -torch.inf)
-    return torch.where(greedy[:, None], logits, score).argmax(-1)
+    tokens = logits.argmax(-1)
+    drawn = (temperature >= GREEDY).nonzero().flatten()
+    if len(drawn):  # what greedy rows don't need is most of the work
+        limits = (top_k[drawn], top_p[drawn], min_p[drawn])
+        noise = exponential_noise(seed[drawn], position[drawn], logits.shape[1])
+        tokens[drawn] = _draw(logits[drawn], 1.0 / temperature[drawn, None], *limits, noise)
+    return tokens
+
+
+def _draw(
+    logits: torch.Tensor,
+    inverse: torch.Tensor,
+    top_k: torch.Tensor,
+    top_p: torch.Tensor,
+    min_p: torch.Tensor,
+    noise: torch.Tensor,
+) -> torch.Tensor:
+    """Draw a token for each row; inverse: 1 / temperature, [rows, 1]; noise: [rows, vocab]."""
+    score = logits * inverse - noise.log()
+    truncated = ((top_k > 0) & (top_k < logits.shape[1])) | (top_p < 1.0) | (min_p > 0.0)
+    if truncated.any():
+        least = threshold(logits, inverse, top_k, top_p, min_p)
+        score = score.masked_fill(logits < least, -torch.inf)
+    return score.argmax(-1)
 
 
 def threshold(
