@@ -183,7 +183,7 @@ def _host_blocks(
 def _costs(
     config: EngineConfig, host: HostCache | None, tokens_per_s: float, block_bytes: int
 ) -> PreemptionCosts:
-    if host is None or config.preemption_mode == "recompute":
+    if host is None:
         return ALWAYS_RECOMPUTE
     if config.preemption_mode == "swap":
         return ALWAYS_SWAP

@@ -34,10 +34,6 @@ class WaitingQueue:
         """Iterate in the order they should run."""
         return iter(self._queue)
 
-    def __contains__(self, seq: Sequence) -> bool:
-        """Whether `seq` waits."""
-        return seq in self._queue
-
     def urgency(self, seq: Sequence) -> Urgency:
         """Return the key that orders a known sequence among all, running ones too."""
         return self._urgency[seq]
