@@ -1,0 +1,1 @@
+"""Linear layers, alone and with the gated activation behind them."""
