@@ -18,9 +18,13 @@ def sample(
     min_p: torch.Tensor,
     seed: torch.Tensor,
     position: torch.Tensor,
+    *,
+    rows: torch.Tensor | None = None,
+    pool: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Choose a token for each row of logits, [rows, vocab]; see the reference."""
     choose = reference.sample
     if use_kernel(logits):
         from kvasir_kernels.sample.kernel import sample as choose
-    return choose(logits, temperature, top_k, top_p, min_p, seed, position)
+    operands = (logits, temperature, top_k, top_p, min_p, seed, position)
+    return choose(*operands, rows=rows, pool=pool)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from kvasir_kernels import pdl
 from kvasir_kernels.sample.reference import GREEDY as GREEDY_TEMPERATURE
 from kvasir_kernels.sample.threshold import MINUS_INFINITY, load_logits
 
@@ -73,6 +74,7 @@ def draw_kernel(
     bests,
     candidates,
     logits,
+    rows,
     thresholds,
     temperature,
     seed,
@@ -81,19 +83,22 @@ def draw_kernel(
     row_stride,
     part_length,
     TILE: tl.constexpr,
+    PDL: tl.constexpr,
 ):
     """Write the winner of one part of one row; grid (parts, rows)."""
+    pdl.begin(PDL)
     part, row = tl.program_id(0), tl.program_id(1)
     logits += row.to(tl.int64) * row_stride
     first = part * part_length
     end = tl.minimum(first + part_length, vocab)
-    heat = tl.load(temperature + row)
+    own = tl.load(rows + row)
+    heat = tl.load(temperature + own)
     if heat < GREEDY:
         best, best_at = _most_likely(logits, first, end, TILE)
     else:
         best, best_at = _noisiest(
             logits, first, end, tl.load(thresholds + row), tl.div_rn(1.0, heat),
-            tl.load(seed + row), tl.load(position + row), TILE,
+            tl.load(seed + own), tl.load(position + row), TILE,
         )  # fmt: skip
     highest, token = _winner(best, best_at)
     at = row * tl.num_programs(0) + part
@@ -102,11 +107,24 @@ def draw_kernel(
 
 
 @triton.jit(do_not_specialize=["parts"], do_not_specialize_on_alignment=["tokens"])
-def pick_kernel(tokens, bests, candidates, parts, PARTS: tl.constexpr):
+def pick_kernel(
+    tokens,
+    pool,
+    rows,
+    bests,
+    candidates,
+    parts,
+    PARTS: tl.constexpr,
+    POOL: tl.constexpr,
+    PDL: tl.constexpr,
+):
     """Write the winner of one row's parts, of at most PARTS; grid (rows,)."""
+    pdl.begin(PDL)
     row = tl.program_id(0)
     part = tl.arange(0, PARTS)
     at = row * parts + part
     best = tl.load(bests + at, mask=part < parts, other=MINUS_INFINITY)
     _, token = _winner(best, tl.load(candidates + at, mask=part < parts, other=NO_TOKEN))
     tl.store(tokens + row, token.to(tl.int64))
+    if POOL:
+        tl.store(pool + tl.load(rows + row), token.to(tl.int64))

@@ -17,23 +17,33 @@ def sample(
     min_p: torch.Tensor,
     seed: torch.Tensor,
     position: torch.Tensor,
+    *,
+    rows: torch.Tensor | None = None,
+    pool: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Choose a token for each row of logits, [rows, vocab].
+    """Choose a token for each row of logits, [rows, vocab], of any floating dtype.
 
-    temperature, top_p, min_p: float32 [rows]; top_k: int32 [rows]; seed, position: int64 [rows].
+    temperature, top_p, min_p: float32; top_k: int32; seed: int64; each with an entry for every row,
+    or, where `rows` is given, row i's at rows[i] (int64 [rows]). position: int, [rows].
+    pool: int64; row i's token is written there too, at rows[i].
     Top-k keeps the k largest logits (0 or less: all), top-p of those the fewest that hold at least
     that share of their probability (1 or more: all), min-p those at least that fraction as likely
     as the likeliest. A token as likely as the last one kept is kept too. The draw takes the largest
     p / Exp(1), which is distributed as p, by the noise of the row's seed and position.
     Returns int64 [rows]; the lowest id among equals; 0 for a row without a number.
     """
+    if rows is not None:
+        temperature, top_k, top_p = temperature[rows], top_k[rows], top_p[rows]
+        min_p, seed = min_p[rows], seed[rows]
     logits = logits.float().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
     tokens = logits.argmax(-1)
     drawn = (temperature >= GREEDY).nonzero().flatten()
     if len(drawn):  # what greedy rows don't need is most of the work
         limits = (top_k[drawn], top_p[drawn], min_p[drawn])
-        noise = exponential_noise(seed[drawn], position[drawn], logits.shape[1])
+        noise = exponential_noise(seed[drawn], position[drawn].long(), logits.shape[1])
         tokens[drawn] = _draw(logits[drawn], 1.0 / temperature[drawn, None], *limits, noise)
+    if pool is not None:
+        pool[slice(len(tokens)) if rows is None else rows] = tokens
     return tokens
 
 

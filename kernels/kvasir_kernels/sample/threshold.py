@@ -14,6 +14,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from kvasir_kernels import pdl
+
 MINUS_INFINITY = tl.constexpr(float("-inf"))
 INFINITY = tl.constexpr(float("inf"))
 # Far more passes than float32 can need: they bound rows of strange numbers or of one value.
@@ -269,6 +271,7 @@ def threshold_kernel(
     thresholds,
     scratch,  # float32 [rows, TILE + CAPACITY]
     logits,
+    rows,
     temperature,
     top_k,
     top_p,
@@ -278,14 +281,17 @@ def threshold_kernel(
     CAPACITY: tl.constexpr,
     TILE: tl.constexpr,
     WAYS: tl.constexpr,
+    PDL: tl.constexpr,
 ):
     """Write the least logit one row keeps, -inf where it keeps all; grid (rows,)."""
+    pdl.begin(PDL)
     row = tl.program_id(0)
+    own = tl.load(rows + row)
     logits += row.to(tl.int64) * row_stride
     crests = scratch + row * (TILE + CAPACITY)
     kept = crests + TILE
-    heat = tl.load(temperature + row)
-    k, p, least_p = tl.load(top_k + row), tl.load(top_p + row), tl.load(min_p + row)
+    heat = tl.load(temperature + own)
+    k, p, least_p = tl.load(top_k + own), tl.load(top_p + own), tl.load(min_p + own)
     counted = (k > 0) & (k < vocab)
     threshold = MINUS_INFINITY
     if (heat > 0.0) & (counted | (p < 1.0) | (least_p > 0.0)):

@@ -1,4 +1,4 @@
-"""CUDA graphs of the forward pass, over padded sizes: a step costs one launch.
+"""CUDA graphs of a whole step, sampling included, over padded sizes: it costs one launch.
 
 Decode steps (one token a sequence) are captured for many batch sizes, mixed steps for a few token
 counts with every sequence row in place. All graphs share one memory pool: only one runs at a time.
@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from kvasir_runtime.engine.step_inputs import InputBuilder, StepInputs
+from kvasir_runtime.engine.step_inputs import InputBuilder, StepInputs, StepOutput
 
 logger = logging.getLogger(__name__)
 
-Forward = Callable[[StepInputs], tuple[torch.Tensor, torch.Tensor]]
+Forward = Callable[[StepInputs], StepOutput]
 WARM_UPS = 1
 
 
@@ -29,13 +29,12 @@ class StepGraph:
     tokens: int
     seqs: int
     graph: torch.cuda.CUDAGraph
-    hidden: torch.Tensor
-    logits: torch.Tensor
+    output: StepOutput
 
-    def replay(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def replay(self) -> StepOutput:
         """Run it on what the input buffers hold; the results last until the next replay."""
         self.graph.replay()
-        return self.hidden, self.logits
+        return self.output
 
 
 def decode_sizes(max_seqs: int) -> list[int]:
@@ -92,5 +91,5 @@ def _capture(forward: Forward, inputs: StepInputs, pool: Any) -> StepGraph:
         forward(inputs)
     graph = torch.cuda.CUDAGraph()
     with torch.inference_mode(), torch.cuda.graph(graph, pool=pool):
-        hidden, logits = forward(inputs)
-    return StepGraph(len(inputs.token_ids), len(inputs.context_lens), graph, hidden, logits)
+        output = forward(inputs)
+    return StepGraph(len(inputs.token_ids), len(inputs.context_lens), graph, output)

@@ -14,6 +14,19 @@ from kvasir_runtime.engine.scheduler import Chunk
 NEVER = float("-inf")
 
 
+def concern(chunks: list[Chunk]) -> bool:
+    """Say whether any sequence may want its scores changed."""
+    return any(
+        seq.token_mask is not None
+        or params.penalised
+        or params.logit_bias
+        or params.min_tokens
+        or params.bad_word_ids
+        or params.allowed_token_ids is not None
+        for seq, params in ((chunk.seq, chunk.seq.params) for chunk in chunks)
+    )
+
+
 def adjust(
     logits: torch.Tensor, chunks: list[Chunk], rows: torch.Tensor, state: SamplingState,
     eos: frozenset[int],

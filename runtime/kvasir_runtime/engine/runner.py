@@ -18,7 +18,7 @@ from kvasir_runtime.engine.logprobs import LogprobTensors, compute, to_host
 from kvasir_runtime.engine.sampling_state import SamplingState
 from kvasir_runtime.engine.scheduler import Chunk, StepPlan
 from kvasir_runtime.engine.sequence import Sequence
-from kvasir_runtime.engine.step_inputs import InputBuilder, StepInputs
+from kvasir_runtime.engine.step_inputs import InputBuilder, StepInputs, StepOutput
 from kvasir_runtime.engine.swap import HostCache, copy_blocks
 from kvasir_runtime.layers.attention import AttentionInputs
 from kvasir_runtime.layers.rope import rope_tables
@@ -100,8 +100,8 @@ class ModelRunner:
         self.state.enter([chunk.seq for chunk in chunks if chunk.enters])
         if not chunks:
             return Flight([], torch.empty(0, dtype=torch.long))
-        hidden, logits, inputs = self._forward(chunks)
-        return self._choose(chunks, hidden, logits[: len(chunks)], inputs)
+        output, inputs = self._forward(chunks)
+        return self._finish(chunks, output, inputs)
 
     def profile(self, num_tokens: int, num_seqs: int) -> None:
         """Run a step of `num_seqs` prompts, `num_tokens` in all, so that its memory is known.
@@ -118,8 +118,8 @@ class ModelRunner:
             chunks.append(Chunk(seq, 0, per_seq, samples=True, enters=True))
         self.launch(StepPlan(chunks)).results()
 
-    def forward(self, inputs: StepInputs) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute hidden states, [tokens, hidden], and each sequence's scores, [seqs, vocab]."""
+    def forward(self, inputs: StepInputs) -> StepOutput:
+        """Compute a step; the tokens it chooses are in the state, too, for the step after it."""
         attention = AttentionInputs(
             query_start=inputs.query_start,
             context_lens=inputs.context_lens,
@@ -131,48 +131,65 @@ class ModelRunner:
         )
         embedded = self.model.embed(inputs.token_ids, inputs.source, self.state.last_token)
         hidden = self.model(embedded, self.pool, attention)
-        return hidden, self.model.logits(hidden[inputs.last_rows])
+        decode = len(inputs.token_ids) == len(inputs.context_lens)
+        logits = self.model.logits(hidden if decode else hidden[inputs.last_rows])
+        return StepOutput(hidden, logits, self._sample(logits, inputs))
 
-    def _forward(self, chunks: list[Chunk]) -> tuple[torch.Tensor, torch.Tensor, StepInputs]:
+    def _sample(self, logits: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
+        """Choose a token for each row of logits, and keep it in the state."""
+        state, count = self.state, len(logits)
+        return sample(
+            logits,
+            state.temperature,
+            state.top_k,
+            state.top_p,
+            state.min_p,
+            state.seed,
+            inputs.context_lens[:count],
+            rows=inputs.state_rows[:count],
+            pool=state.last_token,
+        )
+
+    def _forward(self, chunks: list[Chunk]) -> tuple[StepOutput, StepInputs]:
         tokens, seqs = sum(chunk.count for chunk in chunks), len(chunks)
         graph = self.graphs.find(tokens, seqs) if self.graphs else None
         if graph is None:
             inputs = self.inputs.build(chunks, tokens, seqs)
-            return (*self.forward(inputs), inputs)
+            return self.forward(inputs), inputs
         inputs = self.inputs.build(chunks, graph.tokens, graph.seqs)
-        return (*graph.replay(), inputs)
+        return graph.replay(), inputs
 
-    def _choose(
-        self, chunks: list[Chunk], hidden: torch.Tensor, logits: torch.Tensor, inputs: StepInputs
-    ) -> Flight:
-        """Choose each chunk's next token; those that don't sample get one nobody reads."""
-        count, state = len(chunks), self.state
-        prompts = self._prompt_logprobs(chunks, hidden, inputs)
-        rows = torch.tensor([chunk.seq.slot for chunk in chunks])
-        rows = rows.to(self.device, non_blocking=True)
+    def _finish(self, chunks: list[Chunk], output: StepOutput, inputs: StepInputs) -> Flight:
+        """Choose again where requests change their scores, and send what was asked for home.
+
+        Chunks that don't sample get a token nobody reads.
+        """
+        count = len(chunks)
+        logits, tokens = output.logits[:count], output.tokens[:count]
+        prompts = self._prompt_logprobs(chunks, output.hidden, inputs)
+        if logits_rules.concern(chunks):
+            tokens = self._choose_again(chunks, logits, inputs)
         wanted = [chunk.seq.params.logprobs for chunk in chunks if chunk.samples]
         asked = [number for number in wanted if number is not None]
-        raw = logits.clone() if asked else None
-        logits_rules.adjust(logits, chunks, rows, state, self.eos)
-        tokens = sample(
-            logits,
-            state.temperature[rows],
-            state.top_k[rows],
-            state.top_p[rows],
-            state.min_p[rows],
-            state.seed[rows],
-            inputs.context_lens[:count].long(),
-        )
-        state.last_token[rows] = tokens
-        if any(chunk.seq.params.penalised for chunk in chunks):
-            sampled = torch.tensor([chunk.samples for chunk in chunks], dtype=torch.int32)
-            state.generated[rows, tokens] += sampled.to(self.device, non_blocking=True)
-        logprobs = compute(raw, tokens, max(asked)) if raw is not None else None
+        logprobs = compute(logits, tokens, max(asked)) if asked else None
         flight = Flight(chunks, to_host(tokens), logprobs, prompts)
         if self.device.type == "cuda":
             flight.done = torch.Event(self.device)
             flight.done.record()
         return flight
+
+    def _choose_again(
+        self, chunks: list[Chunk], logits: torch.Tensor, inputs: StepInputs
+    ) -> torch.Tensor:
+        """Choose by the scores as the requests' rules change them; count what was chosen."""
+        rows, state = inputs.state_rows[: len(chunks)], self.state
+        scores = logits.float() if logits.dtype != torch.float32 else logits.clone()
+        logits_rules.adjust(scores, chunks, rows, state, self.eos)
+        tokens = self._sample(scores, inputs)
+        if any(chunk.seq.params.penalised for chunk in chunks):
+            sampled = torch.tensor([chunk.samples for chunk in chunks], dtype=torch.int32)
+            state.generated[rows, tokens] += sampled.to(self.device, non_blocking=True)
+        return tokens
 
     def _prompt_logprobs(
         self, chunks: list[Chunk], hidden: torch.Tensor, inputs: StepInputs

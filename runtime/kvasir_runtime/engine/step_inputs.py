@@ -21,7 +21,8 @@ class StepInputs:
     token_ids, positions, slots: int64 [tokens]; source: int64 [tokens], the runner's row whose last
     sampled token is the input, -1 where token_ids has it; query_start: int32 [seqs + 1];
     context_lens: int32 [seqs]; block_tables: int32 [seqs, max_blocks]; last_rows: int64 [seqs],
-    each sequence's last token. Padding has slot -1, context 0 and no query.
+    each sequence's last token; state_rows: int64 [seqs], its row in the runner's state. Padding has
+    slot -1, context 0, no query and the state's spare row.
     """
 
     token_ids: torch.Tensor
@@ -32,14 +33,25 @@ class StepInputs:
     context_lens: torch.Tensor
     block_tables: torch.Tensor
     last_rows: torch.Tensor
+    state_rows: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutput:
+    """What a step computes: hidden states, [tokens, hidden], and of each sequence the scores of
+    every token, [seqs, vocab], and the token chosen by them, int64 [seqs]."""
+
+    hidden: torch.Tensor
+    logits: torch.Tensor
+    tokens: torch.Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class _Buffers:
     """One set of buffers, for the largest step.
 
-    wide: int64 [4, tokens]; narrow: int32 [2, seqs + 1]; rows: int64 [seqs]; tables: int32
-    [seqs, blocks].
+    wide: int64 [4, tokens]; narrow: int32 [2, seqs + 1]; rows: int64 [2, seqs]; tables:
+    int32 [seqs, blocks].
     """
 
     wide: torch.Tensor
@@ -53,7 +65,7 @@ class _Buffers:
         return cls(
             torch.zeros((4, tokens), dtype=torch.long, pin_memory=pinned),
             torch.zeros((2, seqs + 1), dtype=torch.int32, pin_memory=pinned),
-            torch.zeros(seqs, dtype=torch.long, pin_memory=pinned),
+            torch.zeros((2, seqs), dtype=torch.long, pin_memory=pinned),
             torch.zeros((seqs, blocks), dtype=torch.int32, pin_memory=pinned),
         )
 
@@ -67,6 +79,7 @@ class _Buffers:
         for tensor in (self.wide, self.narrow, self.rows, self.tables):
             tensor.zero_()
         self.wide[2:] = -1
+        self.rows[1] = self.rows.shape[1]
 
     def view(self, tokens: int, seqs: int) -> StepInputs:
         """Return the part that a step padded to `tokens` and `seqs` reads."""
@@ -78,7 +91,8 @@ class _Buffers:
             query_start=self.narrow[0, : seqs + 1],
             context_lens=self.narrow[1, :seqs],
             block_tables=self.tables[:seqs],
-            last_rows=self.rows[:seqs],
+            last_rows=self.rows[0, :seqs],
+            state_rows=self.rows[1, :seqs],
         )
 
 
@@ -139,7 +153,8 @@ class InputBuilder:
         wide[:, total:tokens] = np.array([[0], [0], [-1], [-1]])
         narrow[0, 0], narrow[0, 1 : n + 1], narrow[0, n + 1 :] = 0, ends, total
         narrow[1, :n], narrow[1, n:] = starts + counts, 0
-        rows[:n], rows[n:] = ends - 1, 0
+        rows[0, :n], rows[0, n:] = ends - 1, 0
+        rows[1, :n], rows[1, n:] = slots, rows.shape[1]
         return width
 
     def _update_tables(self, chunks: list[Chunk]) -> None:

@@ -137,5 +137,5 @@ class Decoder(nn.Module):
         return self.norm.add(x, residual)[0]
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Map hidden states, [rows, hidden], to scores of every token, float32 [rows, vocab]."""
-        return functional.linear(hidden, self.lm_head).float()
+        """Map hidden states, [rows, hidden], to scores of every token, [rows, vocab]."""
+        return functional.linear(hidden, self.lm_head)

@@ -65,7 +65,8 @@ def test_thresholds_are_exact(kind, listed, device, monkeypatch):
         temperature, *limits, _, _ = params(
             len(logits), device, temperature=[1.0, 0.6, 2.0], **case
         )
-        found = kernel.thresholds(logits, temperature, *limits)
+        rows = torch.arange(len(logits), device=device)
+        found = kernel.thresholds(logits, rows, temperature, *limits)
         expected = reference.threshold(logits.float(), (1 / temperature)[:, None], *limits)
         kept = ((logits >= found[:, None]) & logits.isfinite()).sum(-1)
         wanted = ((logits >= expected) & logits.isfinite()).sum(-1)
@@ -136,3 +137,19 @@ def test_rows_of_strange_numbers_still_give_a_token(device):
     tokens = sample(logits, *operands)
     assert tokens[:2].tolist() == [0, 0]
     assert 0 <= int(tokens[2]) < 50
+
+
+def test_rows_find_their_parameters_and_leave_their_tokens_in_the_pool(device):
+    logits = torch.randn(5, 3000, device=device)
+    operands = params(9, device, temperature=[0.0, 1.0, 0.7], top_k=[0, 0, 30])
+    rows = torch.tensor([8, 0, 3, 5, 1], device=device)
+    *columns, positions = operands
+    expected = sample(logits, *[column[rows] for column in columns], positions[:5])
+    pool = torch.full((9,), -1, device=device)
+    tokens = sample(logits, *columns, positions[:5].int(), rows=rows, pool=pool)
+    assert tokens.tolist() == expected.tolist()
+    assert pool[rows].tolist() == tokens.tolist()
+    assert pool.tolist().count(-1) == 4
+    assert reference.sample(logits, *columns, positions[:5], rows=rows, pool=pool).tolist() == (
+        tokens.tolist()
+    )
