@@ -19,11 +19,23 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
 @triton.jit
+def let_next_start():
+    """Let the next kernel's programs start, as far as this one's leave room."""
+    gdc_launch_dependents()
+
+
+@triton.jit
+def wait_for_last():
+    """Wait until the kernel before has ended and all it wrote can be seen."""
+    gdc_wait()
+
+
+@triton.jit
 def begin(PDL: tl.constexpr):
-    """Let the next kernel start, then wait until the one before has ended and its writes show."""
+    """Do both, for a kernel that has nothing to do before its input is there."""
     if PDL:
-        gdc_launch_dependents()
-        gdc_wait()
+        let_next_start()
+        wait_for_last()
 
 
 @cache

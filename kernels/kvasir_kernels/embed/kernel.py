@@ -7,6 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
+from kvasir_kernels import pdl
+
 TOKENS = 128
 TILE = 1024
 
@@ -24,16 +26,18 @@ def _token_ids(token_ids, source, pool, at, inside):
     do_not_specialize=["tokens"],
     do_not_specialize_on_alignment=["out", "token_ids", "source", "pool"],
 )
-def gather_kernel(out, token_ids, source, pool, tokens, TOKENS: tl.constexpr):
+def gather_kernel(out, token_ids, source, pool, tokens, TOKENS: tl.constexpr, PDL: tl.constexpr):
     """Gather TOKENS ids; grid (ceil(tokens / TOKENS),)."""
+    pdl.begin(PDL)
     at = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
     ids = _token_ids(token_ids, source, pool, at, at < tokens)
     tl.store(out + at, ids, mask=at < tokens)
 
 
 @triton.jit(do_not_specialize_on_alignment=["token_ids", "source", "pool"])
-def embed_kernel(out, token_ids, source, pool, table, hidden, row_stride, TILE: tl.constexpr):
+def embed_kernel(out, token_ids, source, pool, table, hidden, row_stride, TILE: tl.constexpr, PDL: tl.constexpr):
     """Copy one tile of one token's embedding; grid (ceil(hidden / TILE), tokens)."""
+    pdl.begin(PDL)
     token = tl.program_id(1).to(tl.int64)
     token_id = _token_ids(token_ids, source, pool, token, True)
     dim = tl.program_id(0) * TILE + tl.arange(0, TILE)
@@ -48,7 +52,12 @@ def gather_tokens(
     out, tokens = torch.empty_like(token_ids), token_ids.shape[0]
     if tokens:
         grid = (triton.cdiv(tokens, TOKENS),)
-        gather_kernel[grid](out, token_ids, source, pool, tokens, TOKENS=TOKENS, num_warps=4)
+        gather_kernel[grid](
+            *(out, token_ids, source, pool, tokens),
+            TOKENS=TOKENS,
+            num_warps=4,
+            **pdl.options(out),
+        )
     return out
 
 
@@ -61,5 +70,5 @@ def embed(
     if tokens:
         grid = (triton.cdiv(hidden, TILE), tokens)
         operands = (out, token_ids, source, pool, table, hidden, table.stride(0))
-        embed_kernel[grid](*operands, TILE=TILE, num_warps=4)
+        embed_kernel[grid](*operands, TILE=TILE, num_warps=4, **pdl.options(out))
     return out

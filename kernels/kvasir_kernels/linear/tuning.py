@@ -9,19 +9,19 @@ from dataclasses import dataclass
 class Tile:
     """How the kernel goes about one shape.
 
-    columns, inner: of the weight, in one tile. splits: parts of the inner dimension. stages: of the
-    pipeline of loads. panels: 512 bytes each, asked for ahead of the input. swap: the weight on the
+    columns, inner: of the weight, in one tile. programs: on a processor. stages: of the pipeline of
+    loads. panels: 512 bytes of each row, asked for ahead of the input. swap: the weight is the
     product's left side.
     """
 
     columns: int
     inner: int
-    splits: int
+    programs: int
     warps: int
     stages: int
-    panels: int = 0
+    panels: int = 2
     swap: bool = False
 
 
-def tile(rows: int, columns: int, inner: int, *, gated: bool) -> Tile:
-    return Tile(16, 64, 2, 4, 2)
+def tile(rows: int, *, gated: bool) -> Tile:
+    return Tile(64, 64, 1, 4, 2)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from kvasir_kernels import pdl
 from kvasir_kernels.paged_attention.tile import LOWEST, blocks_of, fold_tile
 
 MERGED = tl.constexpr(16)  # parts merged together
@@ -88,12 +89,14 @@ def decode_kernel(
     BLOCK_SIZE: tl.constexpr,
     BLOCK_N: tl.constexpr,
     PRECISION: tl.constexpr,
+    PDL: tl.constexpr,
 ):
     """Fold one part of one context; grid (kv_heads, seqs, parts).
 
     A group of fewer than ROWS heads leaves rows of the matrix products empty, which costs nothing:
     loads of keys and values set the pace even where each KV head has a single query head.
     """
+    pdl.begin(PDL)
     kv_head, seq, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     context = tl.load(context_lens + seq)
     first = tl.maximum(context - window, 0)
@@ -132,7 +135,7 @@ def decode_kernel(
 
 
 @triton.jit(
-    do_not_specialize=["window", "parts", "least"],
+    do_not_specialize=["items", "window", "parts", "least"],
     do_not_specialize_on_alignment=["context_lens"],
 )
 def merge_kernel(
@@ -140,6 +143,49 @@ def merge_kernel(
     scratch,
     log_weights,
     context_lens,
+    items,
+    heads,
+    window,
+    parts,
+    least,
+    out_token_stride,
+    out_head_stride,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    ITEMS: tl.constexpr,
+    PDL: tl.constexpr,
+):
+    """Merge the parts of ITEMS contexts' heads, where there are several.
+
+    An item is a head of a sequence; grid (ceil(items / ITEMS),). Most batches have nothing to
+    merge, so a program looks at all its contexts at once before it looks at any of them.
+    """
+    pdl.begin(PDL)
+    first = tl.program_id(0) * ITEMS
+    item = first + tl.arange(0, ITEMS)
+    context = tl.load(context_lens + item // heads, mask=item < items, other=0)
+    keys = tl.minimum(tl.max(context, 0), window)
+    if keys <= _part_length(keys, parts, least, BLOCK_N):
+        return
+    for offset in range(ITEMS):
+        item = first + offset
+        if item < items:
+            _merge_item(
+                out, scratch, log_weights, context_lens, item // heads, item % heads, item,
+                window, parts, least, out_token_stride, out_head_stride, DIM, WIDTH, BLOCK_N,
+            )  # fmt: skip
+
+
+@triton.jit
+def _merge_item(
+    out,
+    scratch,
+    log_weights,
+    context_lens,
+    seq,
+    head,
+    item,
     window,
     parts,
     least,
@@ -149,29 +195,28 @@ def merge_kernel(
     WIDTH: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """Merge the parts of one context's head, where there are several; grid (heads, seqs)."""
-    head, seq = tl.program_id(0), tl.program_id(1)
-    context = tl.load(context_lens + seq)
-    keys = tl.minimum(context, window)
+    """Merge the parts of one context's head."""
+    keys = tl.minimum(tl.load(context_lens + seq), window)
     length = _part_length(keys, parts, least, BLOCK_N)
-    if keys <= length:
-        return
-    used = tl.cdiv(keys, length)
-    dim = tl.arange(0, WIDTH)
-    at = (seq.to(tl.int64) * tl.num_programs(0) + head) * parts
-    mixed = tl.zeros([WIDTH], tl.float32)
-    peak = LOWEST
-    total = 0.0
-    for first in range(0, used, MERGED):
-        part = first + tl.arange(0, MERGED)
-        logs = tl.load(log_weights + at + part, mask=part < used, other=float("-inf"))
-        mask = (part < used)[:, None] & (dim < DIM)[None, :]
-        piece = tl.load(scratch + (at + part)[:, None] * DIM + dim[None, :], mask=mask, other=0.0)
-        new_peak = tl.maximum(peak, tl.max(logs, 0))
-        weight = tl.exp2(logs - new_peak)
-        shrink = tl.exp2(peak - new_peak)
-        total = total * shrink + tl.sum(weight, 0)
-        mixed = mixed * shrink + tl.sum(piece * weight[:, None], 0)
-        peak = new_peak
-    place = out + seq.to(tl.int64) * out_token_stride + head * out_head_stride + dim
-    tl.store(place, (mixed / total).to(out.dtype.element_ty), mask=dim < DIM)
+    if keys > length:
+        used = tl.cdiv(keys, length)
+        dim = tl.arange(0, WIDTH)
+        at = item.to(tl.int64) * parts
+        mixed = tl.zeros([WIDTH], tl.float32)
+        peak = LOWEST
+        total = 0.0
+        for first in range(0, used, MERGED):
+            part = first + tl.arange(0, MERGED)
+            logs = tl.load(log_weights + at + part, mask=part < used, other=float("-inf"))
+            mask = (part < used)[:, None] & (dim < DIM)[None, :]
+            piece = tl.load(
+                scratch + (at + part)[:, None] * DIM + dim[None, :], mask=mask, other=0.0
+            )
+            new_peak = tl.maximum(peak, tl.max(logs, 0))
+            weight = tl.exp2(logs - new_peak)
+            shrink = tl.exp2(peak - new_peak)
+            total = total * shrink + tl.sum(weight, 0)
+            mixed = mixed * shrink + tl.sum(piece * weight[:, None], 0)
+            peak = new_peak
+        place = out + seq.to(tl.int64) * out_token_stride + head * out_head_stride + dim
+        tl.store(place, (mixed / total).to(out.dtype.element_ty), mask=dim < DIM)

@@ -11,6 +11,7 @@ import math
 import torch
 import triton
 
+from kvasir_kernels import pdl
 from kvasir_kernels.dispatch import processors
 from kvasir_kernels.paged_attention import prefill_launch, tuning
 from kvasir_kernels.paged_attention.decode import decode_kernel, merge_kernel
@@ -102,6 +103,7 @@ def _mixed(
         PRECISION=_precision(query),
         num_warps=tile.warps,
         num_stages=tile.stages,
+        **pdl.options(query),
     )
 
 
@@ -129,6 +131,7 @@ def _decode(
         *(*out.stride()[:2], *query.stride()[:2], *k_cache.stride()[:3]),
     )
     shape = {"DIM": dim, "WIDTH": width, "BLOCK_N": tile.keys}
+    launch = pdl.options(query)
     decode_kernel[kv_heads, seqs, split.parts](
         *operands,
         **shape,
@@ -138,13 +141,18 @@ def _decode(
         PRECISION=_precision(query),
         num_warps=tile.warps,
         num_stages=tile.stages,
+        **launch,
     )
     if split.parts > 1:
-        merge_kernel[heads, seqs](
-            *(out, scratch, logs, context_lens, window, split.parts, split.least),
+        items = seqs * heads
+        each = tuning.merged_together(items, processors(query.device))
+        merge_kernel[triton.cdiv(items, each),](
+            *(out, scratch, logs, context_lens, items, heads, window, split.parts, split.least),
             *out.stride()[:2],
             **shape,
+            ITEMS=each,
             num_warps=4,
+            **launch,
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from kvasir_kernels import pdl
 from kvasir_kernels.paged_attention.tile import LOWEST, blocks_of, fold_tile
 
 SEARCH = tl.constexpr(256)  # sequences looked at together
@@ -155,8 +156,10 @@ def mixed_kernel(
     BLOCK_N: tl.constexpr,
     WINDOWED: tl.constexpr,
     PRECISION: tl.constexpr,
+    PDL: tl.constexpr,
 ):
     """Attend the new tokens of one place; grid (tokens // BLOCK_Q + seqs + 1, kv_heads)."""
+    pdl.begin(PDL)
     BLOCK_Q: tl.constexpr = ROWS // GROUP
     # The last places first: within a prompt they see the most keys, and shouldn't start last.
     place = tl.num_programs(0) - 1 - tl.program_id(0)

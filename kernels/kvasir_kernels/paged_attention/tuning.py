@@ -71,6 +71,7 @@ PROGRAMS_PER_PROCESSOR = 4  # enough loads in flight to fill the memory's bandwi
 LEAST_SPLIT = 64  # keys: below this a part costs more to merge than it saves
 FULL_SPLIT = 2048  # keys: where the sequences alone fill the card, only longer contexts are split
 MOST_PARTS = 128
+MERGES_PER_PROCESSOR = 8
 
 
 def decode_tile(width: int, itemsize: int) -> Tile:
@@ -102,3 +103,9 @@ def split(programs: int, longest: int, processors: int) -> Split:
     least = LEAST_SPLIT if wanted > 1 else FULL_SPLIT
     parts = max(wanted, -(-longest // (2 * FULL_SPLIT)))
     return Split(max(1, min(parts, -(-longest // least), MOST_PARTS)), least)
+
+
+def merged_together(items: int, processors: int) -> int:
+    """Return how many heads' parts one program merges, a power of 2: all programs run at once."""
+    each = -(-items // (processors * MERGES_PER_PROCESSOR))
+    return 1 << (each - 1).bit_length()

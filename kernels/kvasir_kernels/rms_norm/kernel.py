@@ -7,6 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
+from kvasir_kernels import pdl
+
 ELEMENTS = 2048  # a program takes as many short rows as fit in this
 
 
@@ -26,11 +28,13 @@ def rms_norm_kernel(
     WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
     ADD: tl.constexpr,
+    PDL: tl.constexpr,
 ):
     """Normalise ROWS rows; row r of x lies at r // inner * outer_stride + r % inner * inner_stride.
 
     out, total and residual are dense, [rows, DIM].
     """
+    pdl.begin(PDL)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     dim = tl.arange(0, WIDTH)
     inside = (row < rows)[:, None] & (dim < DIM)[None, :]
@@ -88,4 +92,5 @@ def _launch(
         ROWS=tile,
         ADD=add,
         num_warps=min(16, max(4, width // 512)),
+        **pdl.options(x),
     )

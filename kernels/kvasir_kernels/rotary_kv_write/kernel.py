@@ -7,6 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
+from kvasir_kernels import pdl
+
 
 @triton.jit
 def _rotated(
@@ -62,8 +64,10 @@ def rotary_kv_write_kernel(
     WIDTH: tl.constexpr,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
+    PDL: tl.constexpr,
 ):
     """Rotate and store one token; grid (tokens,)."""
+    pdl.begin(PDL)
     token = tl.program_id(0).to(tl.int64)
     dim = tl.arange(0, WIDTH)
     angle = tl.load(positions + token) * HALF + dim
@@ -126,6 +130,7 @@ def rotary_kv_write(
         HEADS=heads_width,
         KV_HEADS=triton.next_power_of_2(kv_heads),
         num_warps=8 if heads_width * dim > 4096 else 4,
+        **pdl.options(query),
     )
     return out
 

@@ -7,12 +7,15 @@ import torch
 import triton
 import triton.language as tl
 
+from kvasir_kernels import pdl
+
 TILE = 1024
 
 
 @triton.jit
-def silu_mul_kernel(out, gate_up, row_stride, dim, TILE: tl.constexpr):
+def silu_mul_kernel(out, gate_up, row_stride, dim, TILE: tl.constexpr, PDL: tl.constexpr):
     """Activate one tile of one row; grid (ceil(dim / TILE), rows)."""
+    pdl.begin(PDL)
     row = tl.program_id(1).to(tl.int64)
     at = tl.program_id(0) * TILE + tl.arange(0, TILE)
     gate = tl.load(gate_up + row * row_stride + at, mask=at < dim, other=0.0)
@@ -31,5 +34,7 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
         flat = flat.contiguous()
     if out.numel():
         grid = (triton.cdiv(dim, TILE), flat.shape[0])
-        silu_mul_kernel[grid](out, flat, flat.stride(0), dim, TILE=TILE, num_warps=4)
+        silu_mul_kernel[grid](
+            out, flat, flat.stride(0), dim, TILE=TILE, num_warps=4, **pdl.options(flat)
+        )
     return out

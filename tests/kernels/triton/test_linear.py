@@ -16,7 +16,7 @@ TILES = [
     Tile(16, 32, 1, 4, 2),
     Tile(32, 64, 2, 4, 2),
     Tile(16, 32, 3, 4, 2, swap=True),
-    Tile(64, 32, 4, 4, 3, panels=1, swap=True),
+    Tile(64, 32, 1, 4, 3, panels=1, swap=True),
 ]
 
 pytestmark = [
