@@ -23,5 +23,14 @@ class Tile:
     swap: bool = False
 
 
+MOST_ROWS = 64
+
+
+def pays(rows: int, inner: int, columns: int, *, gated: bool) -> bool:
+    return rows <= MOST_ROWS and columns // 64 <= 4096
+
+
 def tile(rows: int, *, gated: bool) -> Tile:
-    return Tile(64, 64, 1, 4, 2)
+    if gated:
+        return Tile(64, 128, 1, 4, 4, 4, swap=True)
+    return Tile(64, 128, 1, 4, 6, 4, swap=True)

@@ -66,7 +66,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map [tokens, hidden] to the same."""
-        output: torch.Tensor = self.down_proj(silu_mul(self.gate_up_proj(x)))
+        output: torch.Tensor = self.down_proj(gated_linear(x, self.gate_up_proj.weight))
         return output
 
 
@@ -138,4 +138,4 @@ class Decoder(nn.Module):
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Map hidden states, [rows, hidden], to scores of every token, [rows, vocab]."""
-        return functional.linear(hidden, self.lm_head)
+        return linear(hidden, self.lm_head)
