@@ -25,10 +25,12 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
     return kernel.linear(x, weight, bias)
 
 
-def gated_linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Return silu(x Gᵀ) * (x Uᵀ), where weight is G over U; see the reference."""
-    if not _few_rows(x, weight, gated=True):
-        return silu_mul(functional.linear(x, weight))
+def gated_linear(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return silu(x Gᵀ + b) * (x Uᵀ + c), where weight is G over U, bias b over c."""
+    if bias is not None or not _few_rows(x, weight, gated=True):
+        return silu_mul(functional.linear(x, weight, bias))
     from kvasir_kernels.linear import kernel
 
     return kernel.gated_linear(x, weight)

@@ -13,6 +13,11 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
     return functional.linear(x, weight, bias)
 
 
-def gated_linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Return silu(x Gᵀ) * (x Uᵀ), where weight is G over U, [2 * out, in]: [tokens, out]."""
-    return silu_mul(functional.linear(x, weight))
+def gated_linear(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return silu(x Gᵀ + b) * (x Uᵀ + c), where weight is G over U, bias b over c.
+
+    x: [tokens, in]; weight: [2 * out, in]; bias: [2 * out]; returns [tokens, out].
+    """
+    return silu_mul(functional.linear(x, weight, bias))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from kvasir_kernels.embed import embed
-from kvasir_kernels.silu_mul import silu_mul
+from kvasir_kernels.linear import gated_linear, linear
 from kvasir_runtime.layers.attention import AttentionInputs, attend
 from kvasir_runtime.layers.linear import Linear, StackedLinear
 from kvasir_runtime.layers.norm import RMSNorm
@@ -66,7 +65,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map [tokens, hidden] to the same."""
-        output: torch.Tensor = self.down_proj(gated_linear(x, self.gate_up_proj.weight))
+        inner = gated_linear(x, self.gate_up_proj.weight, self.gate_up_proj.bias)
+        output: torch.Tensor = self.down_proj(inner)
         return output
 
 
