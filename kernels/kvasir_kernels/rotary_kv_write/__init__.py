@@ -22,6 +22,7 @@ def rotary_kv_write(
     slots: torch.Tensor,
     *,
     out: torch.Tensor | None = None,
+    ahead: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Rotate queries and keys, store keys and values, return the queries; see the reference."""
     rotate = reference.rotary_kv_write

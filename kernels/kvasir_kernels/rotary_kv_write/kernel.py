@@ -111,6 +111,7 @@ def rotary_kv_write(
     slots: torch.Tensor,
     *,
     out: torch.Tensor | None = None,
+    ahead: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Rotate and write as the reference does."""
     out = torch.empty_like(query, memory_format=torch.contiguous_format) if out is None else out

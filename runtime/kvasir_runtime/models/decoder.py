@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from kvasir_kernels.embed import embed
-from kvasir_kernels.linear import gated_linear, linear
+from kvasir_kernels.silu_mul import silu_mul
 from kvasir_runtime.layers.attention import AttentionInputs, attend
 from kvasir_runtime.layers.linear import Linear, StackedLinear
 from kvasir_runtime.layers.norm import RMSNorm
@@ -65,8 +66,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map [tokens, hidden] to the same."""
-        inner = gated_linear(x, self.gate_up_proj.weight, self.gate_up_proj.bias)
-        output: torch.Tensor = self.down_proj(inner)
+        output: torch.Tensor = self.down_proj(silu_mul(self.gate_up_proj(x)))
         return output
 
 
@@ -138,4 +138,4 @@ class Decoder(nn.Module):
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Map hidden states, [rows, hidden], to scores of every token, [rows, vocab]."""
-        return linear(hidden, self.lm_head)
+        return functional.linear(hidden, self.lm_head)
