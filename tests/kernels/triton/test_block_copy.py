@@ -4,7 +4,9 @@ import torch
 from kvasir_kernels.block_copy import copy_blocks, reference
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float16, torch.uint8, torch.float8_e4m3fn], ids=str
+)
 @pytest.mark.parametrize("shape", [(16, 2, 8), (2, 16, 8, 128)], ids=str)
 def test_blocks_are_copied_within_a_pool_and_padding_is_not(shape, dtype, device):
     pool = torch.randint(0, 255, (9, *shape), device=device).to(dtype)
