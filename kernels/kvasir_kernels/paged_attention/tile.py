@@ -20,7 +20,7 @@ def load_queries(at, mask, cache):
     """Load rows of queries, in the type that the products with the cache's numbers are made in.
 
     That is float16 for bfloat16 queries over an e4m3 cache: float16 holds every e4m3 number, and
-    one instruction widens two of them, where bfloat16 takes three more by way of float16.
+    one instruction widens two of them, where bfloat16 takes two more.
     """
     query = tl.load(at, mask=mask, other=0.0)
     if cache.dtype.element_ty == tl.float8e4nv and query.dtype == tl.bfloat16:
