@@ -19,9 +19,9 @@ from support.real_shapes import SHAPES, prompts, save_checkpoint
 
 pytestmark = pytest.mark.gpu
 
-# By the scoring engine's cache: top-1 agreement, |Δlogprob|. In float32 on a CPU, e4m3 costs
-# Qwen2.5's shapes 0.72 and 0.27.
-BOUNDS = {"fp8": (0.8, 0.3), "auto": (0.55, 0.5)}
+# By the scoring engine's cache: top-1 agreement, |Δlogprob|. In float32 on a CPU the first is 1.00
+# and 0.003 at most for these shapes, and the second, what e4m3 itself costs, down to 0.72 and 0.40.
+BOUNDS = {"fp8": (0.8, 0.3), "auto": (0.55, 0.7)}
 SETTINGS = {
     "dtype": "bfloat16", "gpu_memory_utilization": 0.5, "max_num_seqs": 16,
     "max_num_batched_tokens": 512, "use_tqdm": False,
