@@ -70,7 +70,10 @@ class EngineConfig:
     num_gpu_blocks_override: int | None = option(
         None, "exactly so many KV blocks, whatever the memory"
     )
-    kv_cache_dtype: str = option("auto", "auto: the model's own dtype", choices=KV_CACHE_DTYPES)
+    kv_cache_dtype: str = option(
+        "auto", "auto: the model's own dtype; fp8, fp8_e4m3: one byte a number, with the "
+        "checkpoint's scales", choices=KV_CACHE_DTYPES,
+    )  # fmt: skip
     swap_space: float = option(4.0, "host memory for preempted requests, in GiB per GPU")
     enable_prefix_caching: bool = option(True, "share KV blocks between requests that begin alike")
     max_num_seqs: int = option(256, "requests that run at once")
@@ -133,10 +136,6 @@ class EngineConfig:
                     f"{name} is {getattr(self, name)}",
                     "this version runs one device a replica: set it to 1",
                 )
-        if self.kv_cache_dtype != "auto":
-            raise UnsupportedFeatureError(
-                f"kv_cache_dtype is {self.kv_cache_dtype}", "this version runs auto alone"
-            )
         if self.quantization not in ("auto", "none"):
             raise UnsupportedFeatureError(
                 f"quantization is {self.quantization}",

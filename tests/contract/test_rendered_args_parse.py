@@ -16,6 +16,7 @@ SETTINGS = Settings(default_image="engine:1")
 ENGINE: dict[str, Any] = {
     "dtype": "bfloat16",
     "quantization": "none",
+    "kvCacheDtype": "fp8",
     "gpuMemoryUtilization": 0.5,
     "maxNumSeqs": 3,
     "maxNumBatchedTokens": 64,
@@ -55,6 +56,7 @@ def test_shortest_manifest() -> None:
 def test_every_engine_field_arrives() -> None:
     engine, server = parsed(engine=ENGINE, lifecycle={"drainSeconds": 9})
     assert (engine.dtype, engine.quantization) == ("bfloat16", "none")
+    assert engine.kv_cache_dtype == "fp8"
     assert (engine.gpu_memory_utilization, engine.kv_cache_gib) == (0.5, 0.25)
     assert (engine.max_num_seqs, engine.max_num_batched_tokens) == (3, 64)
     assert (engine.max_model_len, engine.block_size, engine.swap_space) == (128, 32, 2)

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from kvasir_kernels.kv_scales import E4M3, LARGEST, KVScales, to_cache
 from kvasir_kernels.kv_write import write_kv
 from kvasir_kernels.paged_attention import paged_attention
 
@@ -69,6 +70,30 @@ def test_half_precision_accumulates_in_float32():
     reference = torch.cat([naive(q, k, v, None) for q, k, v in expected])
     assert output.dtype == torch.float16
     torch.testing.assert_close(output.float(), reference, rtol=5e-3, atol=5e-3)
+
+
+def test_an_e4m3_cache_is_attended_as_its_scaled_numbers():
+    scales = KVScales(keys=0.02, values=7.0)
+    query, k_cache, v_cache, *rest, _ = paged_batch([(50, 3), (17, 17), (33, 1)], 6, 2, 32)
+    small = [
+        to_cache(cache, E4M3, scale)
+        for cache, scale in ((k_cache, scales.keys), (v_cache, scales.values))
+    ]
+    plain = [cache.float() * s for cache, s in zip(small, (0.02, 7.0), strict=True)]
+    output = paged_attention(query, *small, *rest, scale=0.2, scales=scales)
+    expected = paged_attention(query, *plain, *rest, scale=0.2)
+    torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_number_in_an_e4m3_cache_is_off_by_a_sixteenth_at_most_and_saturates():
+    keys = torch.cat((torch.randn(2, 2, 32).clamp(min=0.01), torch.full((1, 2, 32), 1e9)))
+    cache = torch.zeros(2, 1, 4, 2, 32).to(E4M3)
+    scales = KVScales(keys=0.01, values=0.5)
+    write_kv(keys, -keys, *cache, torch.tensor([2, 0, 1]), scales=scales)
+    stored = cache.float()[:, 0, [2, 0, 1]] * torch.tensor([0.01, -0.5]).view(2, 1, 1, 1)
+    assert torch.allclose(stored[0, :2], keys[:2], rtol=1 / 16 + 1e-6, atol=0)
+    assert torch.allclose(stored[1, :2], keys[:2], rtol=1 / 16 + 1e-6, atol=0.5 * 2**-10)
+    assert (stored[:, 2] == LARGEST * torch.tensor([0.01, 0.5]).view(2, 1, 1)).all()
 
 
 def test_long_prompts_are_computed_in_parts_with_the_same_result(monkeypatch):

@@ -18,4 +18,4 @@ def copy_blocks(
     pair with a negative entry is padding and copies nothing.
     """
     kept = (src_blocks >= 0) & (dst_blocks >= 0)
-    dst_pool.index_copy_(0, dst_blocks[kept], src_pool[src_blocks[kept]])
+    dst_pool[dst_blocks[kept]] = src_pool[src_blocks[kept]]

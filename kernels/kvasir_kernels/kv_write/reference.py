@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from kvasir_kernels.kv_scales import UNSCALED, KVScales, to_cache
+
 
 def write_kv(
     keys: torch.Tensor,
@@ -11,13 +13,16 @@ def write_kv(
     k_cache: torch.Tensor,
     v_cache: torch.Tensor,
     slots: torch.Tensor,
+    *,
+    scales: KVScales = UNSCALED,
 ) -> None:
     """Store each token's key and value at its slot, in place.
 
     keys, values: [tokens, kv_heads, dim]. k_cache, v_cache: [blocks, block_size, kv_heads, dim].
     slots: int64 [tokens], block * block_size + offset, all different; -1 writes nowhere.
+    scales: those of an e4m3 cache.
     """
     kept = slots >= 0
     slots = slots[kept]
-    k_cache.flatten(0, 1).index_copy_(0, slots, keys[kept].to(k_cache.dtype))
-    v_cache.flatten(0, 1).index_copy_(0, slots, values[kept].to(v_cache.dtype))
+    for new, cache, scale in ((keys, k_cache, scales.keys), (values, v_cache, scales.values)):
+        cache.flatten(0, 1)[slots] = to_cache(new[kept], cache.dtype, scale)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from kvasir_kernels.dispatch import use_kernel
+from kvasir_kernels.kv_scales import UNSCALED, KVScales
 from kvasir_kernels.paged_attention import reference
 
 __all__ = ["paged_attention"]
@@ -20,6 +21,7 @@ def paged_attention(
     *,
     scale: float,
     window: int | None = None,
+    scales: KVScales = UNSCALED,
     decode: bool | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
@@ -28,4 +30,4 @@ def paged_attention(
     if use_kernel(query):
         from kvasir_kernels.paged_attention.kernel import paged_attention as attend
     operands = (query, k_cache, v_cache, query_start, context_lens, block_tables)
-    return attend(*operands, scale=scale, window=window, decode=decode, out=out)
+    return attend(*operands, scale=scale, window=window, scales=scales, decode=decode, out=out)

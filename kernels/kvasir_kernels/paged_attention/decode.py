@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from kvasir_kernels import pdl
-from kvasir_kernels.paged_attention.tile import LOWEST, blocks_of, fold_tile
+from kvasir_kernels.paged_attention.tile import LOWEST, blocks_of, fold_tile, load_queries, share
 
 MERGED = tl.constexpr(16)  # parts merged together
 
@@ -32,6 +32,7 @@ def _store_part(
     mixed,  # [rows, WIDTH]
     peak,
     total,
+    v_scale,
     seq,
     head,
     heads,
@@ -46,7 +47,7 @@ def _store_part(
 ):
     """Write a part's result: to the output if it is the only one, else to scratch."""
     dim = tl.arange(0, WIDTH)
-    mixed = mixed / tl.where(total > 0, total, 1.0)[:, None]
+    mixed = share(mixed, total, v_scale)
     mask = inside[:, None] & (dim < DIM)[None, :]
     if alone:
         at = seq.to(tl.int64) * out_token_stride + head * out_head_stride
@@ -71,6 +72,7 @@ def decode_kernel(
     context_lens,
     block_tables,
     scale,
+    v_scale,
     window,
     parts,
     least,
@@ -110,7 +112,7 @@ def decode_kernel(
     inside = row < GROUP
     at = seq.to(tl.int64) * query_token_stride + head * query_head_stride
     mask = inside[:, None] & (dim < DIM)[None, :]
-    q = tl.load(query + at[:, None] + dim[None, :], mask=mask, other=0.0)
+    q = load_queries(query + at[:, None] + dim[None, :], mask, k_cache)
 
     keys = k_cache + kv_head.to(tl.int64) * head_stride
     values = v_cache + kv_head.to(tl.int64) * head_stride
@@ -128,8 +130,9 @@ def decode_kernel(
             DIM, WIDTH, BLOCK_SIZE, BLOCK_N, True, False, PRECISION,
         )  # fmt: skip
     _store_part(
-        out, scratch, log_weights, mixed, peak, total, seq, head, tl.num_programs(0) * GROUP,
-        part, parts, context - first <= length, inside, out_token_stride, out_head_stride,
+        out, scratch, log_weights, mixed, peak, total, v_scale, seq, head,
+        tl.num_programs(0) * GROUP, part, parts, context - first <= length, inside,
+        out_token_stride, out_head_stride,
         DIM, WIDTH,
     )  # fmt: skip
 

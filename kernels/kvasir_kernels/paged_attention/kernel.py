@@ -13,6 +13,7 @@ import triton
 
 from kvasir_kernels import pdl
 from kvasir_kernels.dispatch import processors
+from kvasir_kernels.kv_scales import E4M3, UNSCALED, KVScales
 from kvasir_kernels.paged_attention import prefill_launch, tuning
 from kvasir_kernels.paged_attention.decode import decode_kernel, merge_kernel
 from kvasir_kernels.paged_attention.mixed import mixed_kernel
@@ -30,6 +31,7 @@ def paged_attention(
     *,
     scale: float,
     window: int | None = None,
+    scales: KVScales = UNSCALED,
     decode: bool | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
@@ -40,13 +42,18 @@ def paged_attention(
     if tokens == 0:
         return out
     log2_scale = scale * math.log2(math.e)
+    v_scale = None
+    if k_cache.dtype == E4M3:
+        log2_scale, v_scale = log2_scale * scales.keys, scales.values
     caches = (k_cache, v_cache, context_lens, block_tables)
     if tokens == seqs if decode is None else decode:
-        _decode(out, query, *caches, scale=log2_scale, window=window or UNBOUNDED)
+        window = window or UNBOUNDED
+        _decode(out, query, *caches, scale=log2_scale, v_scale=v_scale, window=window)
     elif window is None and prefill_launch.suits(query, k_cache, seqs):
         prefill_launch.attend(out, query, query_start, *caches, scale=log2_scale)
     else:
-        _mixed(out, query, query_start, *caches, scale=log2_scale, window=window)
+        operands = (out, query, query_start, *caches)
+        _mixed(*operands, scale=log2_scale, v_scale=v_scale, window=window)
     return out
 
 
@@ -69,6 +76,7 @@ def _mixed(
     block_tables: torch.Tensor,
     *,
     scale: float,
+    v_scale: float | None,
     window: int | None,
 ) -> None:
     tokens, heads, dim = query.shape
@@ -88,6 +96,7 @@ def _mixed(
         seqs,
         tokens,
         scale,
+        v_scale,
         window or UNBOUNDED,
         block_tables.stride(0),
         *out.stride()[:2],
@@ -116,6 +125,7 @@ def _decode(
     block_tables: torch.Tensor,
     *,
     scale: float,
+    v_scale: float | None,
     window: int,
 ) -> None:
     seqs, heads, dim = query.shape
@@ -127,7 +137,7 @@ def _decode(
     scratch, logs = _scratch(query, split.parts)
     operands = (
         *(out, scratch, logs, query, k_cache, v_cache, context_lens, block_tables),
-        *(scale, window, split.parts, split.least, block_tables.stride(0)),
+        *(scale, v_scale, window, split.parts, split.least, block_tables.stride(0)),
         *(*out.stride()[:2], *query.stride()[:2], *k_cache.stride()[:3]),
     )
     shape = {"DIM": dim, "WIDTH": width, "BLOCK_N": tile.keys}

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from kvasir_kernels import pdl
-from kvasir_kernels.paged_attention.tile import LOWEST, blocks_of, fold_tile
+from kvasir_kernels.paged_attention.tile import LOWEST, blocks_of, fold_tile, load_queries, share
 
 SEARCH = tl.constexpr(256)  # sequences looked at together
 SMALL_ROWS = tl.constexpr(16)  # the least a matrix product takes: enough for one token's heads
@@ -43,6 +43,7 @@ def _attend_rows(
     context,
     kv_head,
     scale,
+    v_scale,
     window,
     out_token_stride,
     out_head_stride,
@@ -68,7 +69,7 @@ def _attend_rows(
     inside = ((row < tokens * GROUP) & (token < new))[:, None] & (dim < DIM)[None, :]
     flat = (begin + token).to(tl.int64)
     at = flat * query_token_stride + head * query_head_stride
-    q = tl.load(query + at[:, None] + dim[None, :], mask=inside, other=0.0)
+    q = load_queries(query + at[:, None] + dim[None, :], inside, keys)
 
     before = context - new
     position = before + token
@@ -95,7 +96,7 @@ def _attend_rows(
             DIM, WIDTH, BLOCK_SIZE, BLOCK_N, True, WINDOWED, PRECISION,
         )  # fmt: skip
 
-    mixed = mixed / tl.where(total > 0, total, 1.0)[:, None]
+    mixed = share(mixed, total, v_scale)
     at = flat * out_token_stride + head * out_head_stride
     tl.store(out + at[:, None] + dim[None, :], mixed.to(out.dtype.element_ty), mask=inside)
 
@@ -139,6 +140,7 @@ def mixed_kernel(
     seqs,
     tokens,
     scale,
+    v_scale,
     window,
     table_stride,
     out_token_stride,
@@ -182,15 +184,15 @@ def mixed_kernel(
     values = v_cache + kv_head.to(tl.int64) * head_stride
     if new * GROUP <= SMALL_ROWS:  # a decode: a large tile would be nearly empty
         _attend_rows(
-            out, query, keys, values, table, begin, first, new, context, kv_head, scale, window,
-            out_token_stride, out_head_stride, query_token_stride, query_head_stride,
+            out, query, keys, values, table, begin, first, new, context, kv_head, scale, v_scale,
+            window, out_token_stride, out_head_stride, query_token_stride, query_head_stride,
             block_stride, slot_stride,
             SMALL_ROWS, GROUP, DIM, WIDTH, BLOCK_SIZE, BLOCK_N, WINDOWED, PRECISION,
         )  # fmt: skip
     else:
         _attend_rows(
-            out, query, keys, values, table, begin, first, new, context, kv_head, scale, window,
-            out_token_stride, out_head_stride, query_token_stride, query_head_stride,
+            out, query, keys, values, table, begin, first, new, context, kv_head, scale, v_scale,
+            window, out_token_stride, out_head_stride, query_token_stride, query_head_stride,
             block_stride, slot_stride,
             ROWS, GROUP, DIM, WIDTH, BLOCK_SIZE, BLOCK_N, WINDOWED, PRECISION,
         )  # fmt: skip

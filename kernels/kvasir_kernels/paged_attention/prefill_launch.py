@@ -28,7 +28,7 @@ def suits(query: torch.Tensor, k_cache: torch.Tensor, seqs: int) -> bool:
         and block_size in BLOCK_SIZES
         and block_size <= tuning.prefill_tile(tokens, seqs).keys
         and dense
-        and query.element_size() == 2
+        and query.element_size() == k_cache.element_size() == 2
         and heads // kv_heads <= ROWS.value
         and _is_hopper(query.device)
     )

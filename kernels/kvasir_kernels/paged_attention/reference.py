@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import torch
 
+from kvasir_kernels.kv_scales import E4M3, UNSCALED, KVScales
+
 MAX_SCORES = 2**26  # elements of scores held at once: 256 MiB in float32
 
 
@@ -22,6 +24,7 @@ def paged_attention(
     *,
     scale: float,
     window: int | None = None,
+    scales: KVScales = UNSCALED,
     decode: bool | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
@@ -34,6 +37,7 @@ def paged_attention(
     block_tables: int [seqs, max_blocks]; only the first ceil(context / block_size) are read.
     scale: what scores are multiplied by, positive.
     window: each token sees itself and the window - 1 tokens before it; None sees all.
+    scales: those of an e4m3 cache.
     decode: whether each sequence has one new token (none where its context is 0), in order; None
     tells so from the sizes, tokens == seqs.
     out: where to put the result; new memory if None.
@@ -44,6 +48,8 @@ def paged_attention(
     starts, lens = query_start.tolist(), context_lens.tolist()
     block_size = k_cache.shape[1]
     output[starts[-1] :] = 0
+    if k_cache.dtype != E4M3:
+        scales = UNSCALED
     for seq, context in enumerate(lens):
         rows = slice(starts[seq], starts[seq + 1])
         if rows.start == rows.stop:
@@ -51,7 +57,10 @@ def paged_attention(
         blocks = block_tables[seq, : -(-context // block_size)].long()
         keys = k_cache[blocks].flatten(0, 1)[:context]  # [context, kv_heads, dim]
         values = v_cache[blocks].flatten(0, 1)[:context]
-        output[rows] = _attend(query[rows], keys, values, scale=scale, window=window)
+        output[rows] = _attend(
+            query[rows], keys, values,
+            scale=scale * scales.keys, v_scale=scales.values, window=window,
+        )  # fmt: skip
     return output
 
 
@@ -61,6 +70,7 @@ def _attend(
     values: torch.Tensor,
     *,
     scale: float,
+    v_scale: float,
     window: int | None,
 ) -> torch.Tensor:
     """Attend one sequence: [new, heads, dim] over [context, kv_heads, dim].
@@ -78,6 +88,7 @@ def _attend(
             keys,
             values,
             scale=scale,
+            v_scale=v_scale,
             hidden=_hidden(
                 range(context - new + first, context - new + min(first + step, new)),
                 context,
@@ -96,6 +107,7 @@ def _attend_rows(
     values: torch.Tensor,
     *,
     scale: float,
+    v_scale: float,
     hidden: torch.Tensor | None,
 ) -> torch.Tensor:
     """Attend [rows, heads, dim] over [kv_heads, dim, context] and [kv_heads, context, dim]."""
@@ -106,7 +118,7 @@ def _attend_rows(
     scores = torch.bmm(grouped.reshape(kv_heads, group * rows, dim).float(), keys) * scale
     if hidden is not None:
         scores.view(kv_heads, group, rows, context).masked_fill_(hidden, float("-inf"))
-    mixed = torch.bmm(torch.softmax(scores, dim=-1), values)
+    mixed = torch.bmm(torch.softmax(scores, dim=-1), values) * v_scale
     mixed = mixed.view(kv_heads, group, rows, dim).permute(2, 0, 1, 3)
     return mixed.reshape(rows, heads, dim).to(query.dtype)
 

@@ -12,6 +12,32 @@ import triton.language as tl
 
 # A running maximum starts here and not at -inf: (-inf) - (-inf) would poison rows that see no key.
 LOWEST = tl.constexpr(-1.0e30)
+HALF_LIMIT = tl.constexpr(65504.0)  # float16's largest number
+
+
+@triton.jit
+def load_queries(at, mask, cache):
+    """Load rows of queries, in the type that the products with the cache's numbers are made in.
+
+    That is float16 for bfloat16 queries over an e4m3 cache: float16 holds every e4m3 number, and
+    one instruction widens two of them, where bfloat16 takes two more.
+    """
+    query = tl.load(at, mask=mask, other=0.0)
+    if cache.dtype.element_ty == tl.float8e4nv and query.dtype == tl.bfloat16:
+        query = tl.clamp(query.to(tl.float32), -HALF_LIMIT, HALF_LIMIT).to(tl.float16)
+    return query
+
+
+@triton.jit
+def share(mixed, total, v_scale):
+    """Divide weighted sums of cached values, [rows, WIDTH], by their weights' sums, [rows].
+
+    v_scale is what cached values are multiplied by; None stands for 1. A row of no weight is 0.
+    """
+    weight = tl.where(total > 0, total, 1.0)
+    if v_scale is not None:
+        weight = weight / v_scale
+    return mixed / weight[:, None]
 
 
 @triton.jit
@@ -75,10 +101,13 @@ def fold_tile(
 ):
     """Fold keys [start, start + BLOCK_N) in; only MASKED tiles may reach past a row's position.
 
+    Cached numbers are widened to the type of the queries, and none is multiplied by its scale:
+    `scale` includes that of the keys, `share` brings in that of the values.
     Returns mixed, peak and total, and the blocks of the next tile.
     """
     key = start + tl.arange(0, BLOCK_N)
     k = load_rows(keys, block, key, end, block_stride, slot_stride, DIM, WIDTH, BLOCK_SIZE, MASKED)
+    k = k.to(query.dtype)
     score = tl.dot(query, tl.trans(k), input_precision=PRECISION)
     if MASKED:
         score = tl.where(key[None, :] <= position[:, None], score, float("-inf"))
@@ -92,6 +121,7 @@ def fold_tile(
     v = load_rows(
         values, block, key, end, block_stride, slot_stride, DIM, WIDTH, BLOCK_SIZE, MASKED
     )
+    v = v.to(query.dtype)
     mixed = tl.dot(weight.to(v.dtype), v, mixed, input_precision=PRECISION)
     block = blocks_of(table, key + BLOCK_N, end, BLOCK_SIZE)
     return mixed, new_peak, total, block

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from kvasir_kernels.dispatch import use_kernel
+from kvasir_kernels.kv_scales import UNSCALED, KVScales
 from kvasir_kernels.rotary_kv_write import reference
 
 __all__ = ["rotary_kv_write"]
@@ -21,6 +22,7 @@ def rotary_kv_write(
     positions: torch.Tensor,
     slots: torch.Tensor,
     *,
+    scales: KVScales = UNSCALED,
     out: torch.Tensor | None = None,
     ahead: torch.Tensor | None = None,
 ) -> torch.Tensor:
@@ -29,4 +31,4 @@ def rotary_kv_write(
     if use_kernel(query):
         from kvasir_kernels.rotary_kv_write.kernel import rotary_kv_write as rotate
     angles = (cos, sin, positions)
-    return rotate(query, keys, values, k_cache, v_cache, *angles, slots, out=out)
+    return rotate(query, keys, values, k_cache, v_cache, *angles, slots, scales=scales, out=out)

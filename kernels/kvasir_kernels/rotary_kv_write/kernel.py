@@ -8,6 +8,9 @@ import triton
 import triton.language as tl
 
 from kvasir_kernels import pdl
+from kvasir_kernels.kv_scales import E4M3, LARGEST, UNSCALED, KVScales
+
+LIMIT = tl.constexpr(LARGEST)
 
 
 @triton.jit
@@ -34,6 +37,15 @@ def _rotated(
     )
 
 
+@triton.jit
+def _to_cache(x, inverse, kept: tl.constexpr):
+    """Return x as the cache holds it; `inverse` is one over its scale, None where it has none."""
+    if inverse is not None:
+        scaled = x.to(tl.float32) * inverse
+        x = tl.clamp(scaled, -LIMIT, LIMIT, propagate_nan=tl.PropagateNan.ALL)
+    return x.to(kept)
+
+
 @triton.jit(do_not_specialize_on_alignment=["positions", "slots"])
 def rotary_kv_write_kernel(
     out,
@@ -49,6 +61,8 @@ def rotary_kv_write_kernel(
     heads,
     kv_heads,
     block_size,
+    k_inverse,
+    v_inverse,
     out_token_stride,
     out_head_stride,
     query_token_stride,
@@ -92,11 +106,14 @@ def rotary_kv_write_kernel(
         keys + token * key_token_stride, head, kv_heads, key_head_stride, cos, sin, HALF, WIDTH
     )
     at = cached + head[:, None] * cache_head_stride + dim[None, :]
-    tl.store(k_cache + at, first.to(keys.dtype.element_ty).to(kept), mask=inside)
-    tl.store(k_cache + at + HALF, second.to(keys.dtype.element_ty).to(kept), mask=inside)
+    rounded = keys.dtype.element_ty
+    tl.store(k_cache + at, _to_cache(first.to(rounded), k_inverse, kept), mask=inside)
+    tl.store(k_cache + at + HALF, _to_cache(second.to(rounded), k_inverse, kept), mask=inside)
     value = values + token * value_token_stride + head[:, None] * value_head_stride + dim[None, :]
-    tl.store(v_cache + at, tl.load(value, mask=inside).to(kept), mask=inside)
-    tl.store(v_cache + at + HALF, tl.load(value + HALF, mask=inside).to(kept), mask=inside)
+    tl.store(v_cache + at, _to_cache(tl.load(value, mask=inside), v_inverse, kept), mask=inside)
+    value += HALF
+    at += HALF
+    tl.store(v_cache + at, _to_cache(tl.load(value, mask=inside), v_inverse, kept), mask=inside)
 
 
 def rotary_kv_write(
@@ -110,6 +127,7 @@ def rotary_kv_write(
     positions: torch.Tensor,
     slots: torch.Tensor,
     *,
+    scales: KVScales = UNSCALED,
     out: torch.Tensor | None = None,
     ahead: torch.Tensor | None = None,
 ) -> torch.Tensor:
@@ -120,10 +138,12 @@ def rotary_kv_write(
     _check(k_cache, v_cache, cos, sin)
     if tokens == 0:
         return out
+    scaled = k_cache.dtype == E4M3
+    inverses = (1 / scales.keys, 1 / scales.values) if scaled else (None, None)
     heads_width = triton.next_power_of_2(heads)
     rotary_kv_write_kernel[tokens,](
         *(out, query, keys, values, k_cache, v_cache, cos, sin, positions, slots),
-        *(heads, kv_heads, k_cache.shape[1]),
+        *(heads, kv_heads, k_cache.shape[1], *inverses),
         *(*out.stride()[:2], *query.stride()[:2], *keys.stride()[:2], *values.stride()[:2]),
         *k_cache.stride()[:3],
         HALF=dim // 2,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from kvasir_kernels.kv_scales import UNSCALED, KVScales
 from kvasir_kernels.kv_write.reference import write_kv
 from kvasir_kernels.rotary.reference import apply_rotary
 
@@ -19,6 +20,7 @@ def rotary_kv_write(
     positions: torch.Tensor,
     slots: torch.Tensor,
     *,
+    scales: KVScales = UNSCALED,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Rotate queries and keys by their positions' angles; store keys and values at their slots.
@@ -28,9 +30,10 @@ def rotary_kv_write(
     k_cache, v_cache: [blocks, block_size, kv_heads, dim], written in place.
     cos, sin: float32 [positions, dim / 2], the angles of every position the model knows.
     positions: int64 [tokens], valid for padding too. slots: int64 [tokens]; -1 writes nowhere.
+    scales: those of an e4m3 cache.
     Returns the rotated queries, [tokens, heads, dim].
     """
     cos, sin = cos[positions], sin[positions]
-    write_kv(apply_rotary(keys, cos, sin), values, k_cache, v_cache, slots)
+    write_kv(apply_rotary(keys, cos, sin), values, k_cache, v_cache, slots, scales=scales)
     rotated = apply_rotary(query, cos, sin)
     return rotated if out is None else out.copy_(rotated)

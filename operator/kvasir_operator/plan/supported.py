@@ -16,7 +16,7 @@ def first_refusal(spec: Spec, settings: Settings) -> Refusal | None:
 
 def _refusals(spec: Spec, settings: Settings) -> Iterator[Refusal]:
     yield from _parallelism(spec)
-    yield from _formats(spec)
+    yield from _quantization(spec)
     if not (spec.engine.image or settings.default_image):
         yield Refusal(
             "NoEngineImage",
@@ -38,16 +38,10 @@ def _parallelism(spec: Spec) -> Iterator[Refusal]:
             )
 
 
-def _formats(spec: Spec) -> Iterator[Refusal]:
+def _quantization(spec: Spec) -> Iterator[Refusal]:
     if spec.engine.quantization not in ("auto", "none"):
         yield Refusal(
             "QuantizationUnsupported",
             f"engine.quantization is {spec.engine.quantization}: this version runs unquantized "
             "checkpoints; leave it out and use the model's float16 or bfloat16 checkpoint",
-        )
-    if spec.engine.kv_cache_dtype != "auto":
-        yield Refusal(
-            "KVCacheDtypeUnsupported",
-            f"engine.kvCacheDtype is {spec.engine.kv_cache_dtype}: this version keeps the KV cache "
-            "in the activations' type; leave it out",
         )

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import torch
 
+from kvasir_kernels.kv_scales import E4M3
 from kvasir_runtime.config import GIB, EngineConfig
 from kvasir_runtime.engine import kv_cache
-from kvasir_runtime.engine.device import kv_budget_bytes, pick_device, pick_dtype
+from kvasir_runtime.engine.device import kv_budget_bytes, pick_device, pick_dtype, pick_kv_dtype
 from kvasir_runtime.engine.graphs import GraphPool
 from kvasir_runtime.engine.host_memory import memory_limit_bytes, require_swap_fits
 from kvasir_runtime.engine.preemption import ALWAYS_RECOMPUTE, ALWAYS_SWAP, PreemptionCosts
@@ -25,6 +26,7 @@ from kvasir_runtime.engine.swap import HostCache
 from kvasir_runtime.errors import InvalidConfigError, OutOfMemoryError
 from kvasir_runtime.models.config import ModelConfig, read_model_config
 from kvasir_runtime.models.decoder import Decoder
+from kvasir_runtime.models.kv_scales import warn_of_unscaled
 from kvasir_runtime.models.registry import build_model, require_supported
 from kvasir_runtime.models.weights import load_weights, randomise_weights
 
@@ -60,7 +62,10 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
             "serving", config.gpu_memory_utilization, RISKY_UTILIZATION,
         )  # fmt: skip
     dtype = pick_dtype(config, model_config.dtype, device)
+    kv_dtype = pick_kv_dtype(config, dtype, device)
     model = _load(config, model_config, folder, device, dtype, on_progress)
+    if kv_dtype == E4M3:
+        warn_of_unscaled(model)
     on_progress("profile", 0)
     runner = ModelRunner(
         model,
@@ -69,13 +74,13 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
         max_tokens=config.batched_tokens,
         max_seqs=config.max_num_seqs,
     )
-    block_bytes = kv_cache.bytes_per_block(model_config, config.block_size, dtype)
-    available, tokens_per_s = _profile(config, runner, dtype)
+    block_bytes = kv_cache.bytes_per_block(model_config, config.block_size, kv_dtype)
+    available, tokens_per_s = _profile(config, runner, kv_dtype)
     num_blocks = config.num_gpu_blocks_override or max(0, available) // block_bytes
     length = kv_cache.fit_length(config, model_config, num_blocks, block_bytes)
     on_progress("allocate KV cache", 0)
-    runner.pool = kv_cache.allocate(model_config, num_blocks, config.block_size, dtype, device)
-    _log_pool(config, num_blocks, length)
+    runner.pool = kv_cache.allocate(model_config, num_blocks, config.block_size, kv_dtype, device)
+    _log_pool(config, num_blocks, length, kv_dtype)
     host_blocks = _host_blocks(config, device, num_blocks, block_bytes)
     require_swap_fits(host_blocks * block_bytes, memory_limit_bytes())
     if host_blocks:
@@ -138,7 +143,7 @@ def _fill(settings: EngineConfig, model: Decoder, folder: Path, on_progress: OnP
     return load_weights(model, folder, lambda percent: on_progress("load weights", percent))
 
 
-def _profile(config: EngineConfig, runner: ModelRunner, dtype: torch.dtype) -> tuple[int, float]:
+def _profile(config: EngineConfig, runner: ModelRunner, kv_dtype: torch.dtype) -> tuple[int, float]:
     """Run the largest step; return the bytes left for the cache, and prefill tokens a second."""
     on_gpu = runner.device.type == "cuda"
     seqs = config.max_num_seqs if on_gpu else 1
@@ -146,7 +151,9 @@ def _profile(config: EngineConfig, runner: ModelRunner, dtype: torch.dtype) -> t
     tokens = min(tokens, seqs * (runner.cos.shape[0] - 1))
     scratch = tokens // seqs // config.block_size + 1
     model_config = runner.model.config
-    runner.pool = kv_cache.allocate(model_config, scratch, config.block_size, dtype, runner.device)
+    runner.pool = kv_cache.allocate(
+        model_config, scratch, config.block_size, kv_dtype, runner.device
+    )
     try:
         if on_gpu:
             runner.profile(tokens, seqs)
@@ -196,10 +203,10 @@ def _costs(
     return PreemptionCosts(copy, tokens_per_s, block_bytes)
 
 
-def _log_pool(config: EngineConfig, num_blocks: int, length: int) -> None:
+def _log_pool(config: EngineConfig, num_blocks: int, length: int, dtype: torch.dtype) -> None:
     tokens = num_blocks * config.block_size
     logger.info("KV cache size: %d blocks", num_blocks)
     logger.info(
-        "KV cache: %s tokens in blocks of %d; %.2f sequences of %s tokens fit at once",
-        f"{tokens:,}", config.block_size, tokens / length, f"{length:,}",
+        "KV cache: %s tokens in blocks of %d, %s; %.2f sequences of %s tokens fit at once",
+        f"{tokens:,}", config.block_size, dtype, tokens / length, f"{length:,}",
     )  # fmt: skip

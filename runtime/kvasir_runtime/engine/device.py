@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from kvasir_kernels.kv_scales import E4M3
 from kvasir_runtime.config import GIB, EngineConfig
-from kvasir_runtime.errors import InvalidConfigError, OutOfMemoryError
+from kvasir_runtime.errors import InvalidConfigError, OutOfMemoryError, UnsupportedFeatureError
 
 DTYPES = {
     "half": torch.float16,
@@ -14,6 +15,8 @@ DTYPES = {
     "float": torch.float32,
     "float32": torch.float32,
 }
+
+E4M3_CAPABILITY = (8, 9)  # Ada; Hopper is 9.0
 
 
 def pick_device(config: EngineConfig) -> torch.device:
@@ -40,6 +43,27 @@ def pick_dtype(config: EngineConfig, checkpoint: str, device: torch.device) -> t
         return torch.float32
     own = DTYPES.get(checkpoint, torch.bfloat16)
     return torch.bfloat16 if own is torch.float32 else own
+
+
+def pick_kv_dtype(
+    config: EngineConfig, activations: torch.dtype, device: torch.device
+) -> torch.dtype:
+    """Return the dtype of the KV cache: that of the activations, or e4m3 where fp8 is asked for.
+
+    Raises UnsupportedFeatureError on a GPU that doesn't convert e4m3.
+    """
+    if config.kv_cache_dtype == "auto":
+        return activations
+    if device.type == "cuda":
+        capability = torch.cuda.get_device_capability(device)
+        if capability < E4M3_CAPABILITY:
+            raise UnsupportedFeatureError(
+                f"kv_cache_dtype is {config.kv_cache_dtype}, and "
+                f"{torch.cuda.get_device_name(device)} has compute capability "
+                f"{capability[0]}.{capability[1]}, below {E4M3_CAPABILITY[0]}.{E4M3_CAPABILITY[1]}",
+                "leave it at auto, or use a GPU from Ada or Hopper on (L4, L40S, H100, H200, ...)",
+            )
+    return E4M3
 
 
 def kv_budget_bytes(config: EngineConfig, device: torch.device) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from kvasir_kernels.kv_scales import KVScales
 from kvasir_kernels.paged_attention import paged_attention
 from kvasir_kernels.rotary_kv_write import rotary_kv_write
 
@@ -28,11 +29,23 @@ class AttentionInputs:
     sin: torch.Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class LayerCache:
+    """A layer's keys and values, each [blocks, block_size, kv_heads, head_dim], and their scales.
+
+    Scales matter to an e4m3 cache alone.
+    """
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    scales: KVScales
+
+
 def attend(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
-    cache: torch.Tensor,
+    cache: LayerCache,
     inputs: AttentionInputs,
     *,
     window: int | None,
@@ -40,17 +53,20 @@ def attend(
     """Rotate queries and keys, store keys and values, and attend.
 
     query: [tokens, heads, head_dim], the result likewise; keys, values: [tokens, kv_heads,
-    head_dim]; cache: the layer's, [2, blocks, block_size, kv_heads, head_dim], keys first.
+    head_dim].
     """
     where = (inputs.cos, inputs.sin, inputs.positions, inputs.slots)
-    query = rotary_kv_write(query, keys, values, cache[0], cache[1], *where)
+    query = rotary_kv_write(
+        query, keys, values, cache.keys, cache.values, *where, scales=cache.scales
+    )
     return paged_attention(
         query,
-        cache[0],
-        cache[1],
+        cache.keys,
+        cache.values,
         inputs.query_start,
         inputs.context_lens,
         inputs.block_tables,
         scale=query.shape[-1] ** -0.5,
         window=window,
+        scales=cache.scales,
     )

@@ -112,8 +112,18 @@ def _parse(raw: dict[str, Any], eos: int | list[int] | None) -> ModelConfig:
         windows=_windows(raw),
         hidden_act=raw.get("hidden_act", "silu"),
         eos_token_ids=_as_ids(eos),
-        quant_method=(raw.get("quantization_config") or {}).get("quant_method"),
+        quant_method=_quant_method(raw.get("quantization_config") or {}),
     )
+
+
+def _quant_method(quantization: Mapping[str, Any]) -> str | None:
+    """Return how the weights are quantized; None if nothing is, or the KV cache alone."""
+    method: str | None = quantization.get("quant_method")
+    of_cache = quantization.get("kv_cache_scheme") or quantization.get("kv_cache_quant_algo")
+    of_weights = quantization.get("config_groups") or quantization.get("quant_algo")
+    if method in ("compressed-tensors", "modelopt") and of_cache and not of_weights:
+        return None
+    return method
 
 
 def _rope(raw: dict[str, Any]) -> dict[str, Any]:

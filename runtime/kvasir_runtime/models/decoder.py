@@ -11,8 +11,9 @@ from torch import nn
 from torch.nn import functional
 
 from kvasir_kernels.embed import embed
+from kvasir_kernels.kv_scales import UNSCALED
 from kvasir_kernels.silu_mul import silu_mul
-from kvasir_runtime.layers.attention import AttentionInputs, attend
+from kvasir_runtime.layers.attention import AttentionInputs, LayerCache, attend
 from kvasir_runtime.layers.linear import Linear, StackedLinear
 from kvasir_runtime.layers.norm import RMSNorm
 from kvasir_runtime.models.config import ModelConfig
@@ -27,6 +28,7 @@ class Attention(nn.Module):
         self.heads, self.kv_heads = config.num_heads, config.num_kv_heads
         self.head_dim, self.window = config.head_dim, window
         q_rows, kv_rows = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        self.kv_scales = UNSCALED
         self.qkv_proj = StackedLinear(
             config.hidden_size,
             {"q_proj": q_rows, "k_proj": kv_rows, "v_proj": kv_rows},
@@ -47,7 +49,8 @@ class Attention(nn.Module):
         v = v.unflatten(-1, (self.kv_heads, self.head_dim))
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        mixed = attend(q, k, v, cache, inputs, window=self.window)
+        kept = LayerCache(cache[0], cache[1], self.kv_scales)
+        mixed = attend(q, k, v, kept, inputs, window=self.window)
         output: torch.Tensor = self.o_proj(mixed.flatten(1))
         return output
 

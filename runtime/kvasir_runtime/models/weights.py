@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from kvasir_runtime.errors import CorruptWeightsError, ModelNotFoundError
 from kvasir_runtime.layers.linear import StackedLinear
 from kvasir_runtime.models.decoder import Decoder
+from kvasir_runtime.models.kv_scales import take_kv_scale
 
 INDEX = "model.safetensors.index.json"
 # Buffers that older checkpoints saved beside their weights; they are computed here.
@@ -40,6 +41,8 @@ def load_weights(
             if name.endswith(IGNORED_SUFFIXES):
                 continue
             if name == "lm_head.weight" and model.config.tie_word_embeddings:
+                continue
+            if take_kv_scale(model, name, tensor):
                 continue
             _fill(targets, name, tensor, file)
             missing.discard(name)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+
+from kvasir_kernels.kv_scales import E4M3, KVScales, to_cache
 
 ON_GPU = torch.cuda.is_available()
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -30,6 +33,18 @@ if INTERPRETED:
         scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
 
     interpreter._patch_lang_tensor = _patch_tensor
+    convert_float = interpreter._convert_float
+
+    def _convert_float(data, source, target, rounding):
+        """Let torch convert from and to e4m3: Triton's own rounding carries into no exponent."""
+        dtypes = {"fp8e4nv": E4M3, "fp16": torch.float16, "fp32": torch.float32}
+        if "fp8e4nv" not in (source.name, target.name):
+            return convert_float(data, source, target, rounding)
+        numbers = torch.from_numpy(np.ascontiguousarray(data)).view(dtypes[source.name])
+        numbers = numbers.to(dtypes[target.name])
+        return (numbers.view(torch.uint8) if target.name == "fp8e4nv" else numbers).numpy()
+
+    interpreter._convert_float = _convert_float
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,6 +74,11 @@ class PagedBatch:
 
     def __iter__(self):
         return iter(getattr(self, name) for name in self.__slots__)
+
+    def in_e4m3(self, scales: KVScales) -> PagedBatch:
+        """The same batch over an 8-bit cache; what nobody owns stays NaN."""
+        k_cache = to_cache(self.k_cache, E4M3, scales.keys)
+        return replace(self, k_cache=k_cache, v_cache=to_cache(self.v_cache, E4M3, scales.values))
 
 
 @dataclass(frozen=True, slots=True)

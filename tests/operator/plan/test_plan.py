@@ -60,7 +60,6 @@ def test_what_the_user_says_wins() -> None:
         ({"parallelism": {"tensor": 2}}, "ParallelismUnsupported", "parallelism.tensor is 2"),
         ({"parallelism": {"pipeline": 4}}, "ParallelismUnsupported", "leave it out"),
         ({"engine": {"quantization": "awq"}}, "QuantizationUnsupported", "unquantized"),
-        ({"engine": {"kvCacheDtype": "fp8"}}, "KVCacheDtypeUnsupported", "leave it out"),
     ],
 )
 def test_what_the_engine_cannot_run_is_refused(

@@ -23,6 +23,7 @@ KINDS = {
 }
 ROOMY = {"num_gpu_blocks_override": 64}
 TIGHT = {"num_gpu_blocks_override": 10, "max_num_batched_tokens": 32, "max_num_seqs": 4}
+FP8 = {"kv_cache_dtype": "fp8"}
 WAYS = {
     "batched": ROOMY,
     "chunked": ROOMY | {"max_num_batched_tokens": 16, "max_num_seqs": 4},
@@ -65,17 +66,24 @@ def run(engine, requests):
     return tokens
 
 
+def run_alone(folder, kind, **settings):
+    """Each request's tokens, one request after another."""
+    engine = make(folder, enable_prefix_caching=False, async_scheduling=False, **settings)
+    return {
+        name: run(engine, [request(name, prompt, kind)])[name] for name, prompt in PROMPTS.items()
+    }
+
+
 @pytest.fixture(scope="module")
 def alone(tiny_models):
     """Each request's tokens when nothing else runs, by kind."""
-    engine = make(tiny_models.folder("llama"), enable_prefix_caching=False, async_scheduling=False)
-    return {
-        kind: {
-            name: run(engine, [request(name, prompt, kind)])[name]
-            for name, prompt in PROMPTS.items()
-        }
-        for kind in KINDS
-    }
+    return {kind: run_alone(tiny_models.folder("llama"), kind) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def alone_in_fp8(tiny_models):
+    """The greedy requests' tokens when nothing else runs, over an 8-bit cache."""
+    return run_alone(tiny_models.folder("llama"), "greedy", **FP8)
 
 
 @pytest.mark.parametrize("overlap", [False, True])
@@ -98,6 +106,20 @@ def test_prefix_hits_change_nothing(tiny_models, alone, overlap):
         before = engine.stats().prefix_cache_hits_total
         assert run(engine, requests) == alone["greedy"]
         assert engine.stats().prefix_cache_hits_total - before == expected_hits
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_over_an_8_bit_cache_tokens_are_those_of_the_request_alone(
+    tiny_models, alone, alone_in_fp8, way
+):
+    engine = make(tiny_models.folder("llama"), async_scheduling=True, **WAYS[way], **FP8)
+    for _ in range(2):  # the second time over blocks of the first
+        requests = [request(name, prompt) for name, prompt in PROMPTS.items()]
+        assert run(engine, requests) == alone_in_fp8
+    stats = engine.stats()
+    assert (stats.swaps_total > 0) == way.startswith("swapped")
+    assert (stats.prefix_cache_hits_total > 0) == ("without" not in way)
+    assert alone_in_fp8 != alone["greedy"]  # rounding shows: it is an 8-bit cache
 
 
 @pytest.mark.parametrize("overlap", [False, True])
