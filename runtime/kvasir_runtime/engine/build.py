@@ -19,19 +19,23 @@ from kvasir_runtime.engine import kv_cache
 from kvasir_runtime.engine.device import kv_budget_bytes, pick_device, pick_dtype
 from kvasir_runtime.engine.graphs import GraphPool
 from kvasir_runtime.engine.host_memory import memory_limit_bytes, require_swap_fits
+from kvasir_runtime.engine.kernel_watch import KERNELS
 from kvasir_runtime.engine.preemption import ALWAYS_RECOMPUTE, ALWAYS_SWAP, PreemptionCosts
 from kvasir_runtime.engine.runner import ModelRunner
 from kvasir_runtime.engine.swap import HostCache
+from kvasir_runtime.engine.warm_up import run_prompts, warm_up
 from kvasir_runtime.errors import InvalidConfigError, OutOfMemoryError
 from kvasir_runtime.models.config import ModelConfig, read_model_config
 from kvasir_runtime.models.decoder import Decoder
 from kvasir_runtime.models.registry import build_model, require_supported
 from kvasir_runtime.models.weights import load_weights, randomise_weights
+from kvasir_runtime.sampling_params import SamplingParams
 
 logger = logging.getLogger(__name__)
 
 OnProgress = Callable[[str, int], None]
 PROFILE_TOKENS = 512  # enough to know a CPU's speed without a long start
+PROFILED = SamplingParams(max_tokens=1, top_p=0.9, logprobs=20)  # asks for the most memory
 RISKY_UTILIZATION = 0.95
 
 
@@ -54,6 +58,8 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     require_supported(model_config)
     _require_length(config, model_config)
     device = pick_device(config)
+    if device.type == "cuda":
+        KERNELS.install()
     if device.type == "cuda" and config.gpu_memory_utilization > RISKY_UTILIZATION:
         logger.warning(
             "gpu_memory_utilization is %.2f: above %.2f a fragmented allocation can fail while "
@@ -77,10 +83,14 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     runner.pool = kv_cache.allocate(model_config, num_blocks, config.block_size, dtype, device)
     _log_pool(config, num_blocks, length)
     host_blocks = _host_blocks(config, device, num_blocks, block_bytes)
+    on_progress("allocate swap space", 0)
     require_swap_fits(host_blocks * block_bytes, memory_limit_bytes())
     if host_blocks:
         runner.host = HostCache(runner.pool, host_blocks)
     costs = _costs(config, runner.host, tokens_per_s, block_bytes)
+    if device.type == "cuda":
+        on_progress("warm up", 0)
+        warm_up(runner)
     if device.type == "cuda" and not config.enforce_eager:
         on_progress("capture CUDA graphs", 0)
         runner.graphs = GraphPool()
@@ -149,10 +159,10 @@ def _profile(config: EngineConfig, runner: ModelRunner, dtype: torch.dtype) -> t
     runner.pool = kv_cache.allocate(model_config, scratch, config.block_size, dtype, runner.device)
     try:
         if on_gpu:
-            runner.profile(tokens, seqs)
+            run_prompts(runner, tokens, seqs, PROFILED)
             torch.cuda.reset_peak_memory_stats(runner.device)
         started = time.perf_counter()
-        runner.profile(tokens, seqs)
+        run_prompts(runner, tokens, seqs, PROFILED)
         tokens_per_s = tokens / (time.perf_counter() - started)
     except torch.OutOfMemoryError as error:
         raise OutOfMemoryError(
