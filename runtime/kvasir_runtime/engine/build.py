@@ -83,9 +83,9 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     runner.pool = kv_cache.allocate(model_config, num_blocks, config.block_size, dtype, device)
     _log_pool(config, num_blocks, length)
     host_blocks = _host_blocks(config, device, num_blocks, block_bytes)
-    on_progress("allocate swap space", 0)
     require_swap_fits(host_blocks * block_bytes, memory_limit_bytes())
     if host_blocks:
+        on_progress("allocate swap space", 0)
         runner.host = HostCache(runner.pool, host_blocks)
     costs = _costs(config, runner.host, tokens_per_s, block_bytes)
     if device.type == "cuda":
