@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from kvasir_runtime.engine.kernel_watch import KERNELS
 from kvasir_runtime.engine.preemption import ALWAYS_RECOMPUTE, ALWAYS_SWAP, PreemptionCosts
 from kvasir_runtime.engine.runner import ModelRunner
 from kvasir_runtime.engine.swap import HostCache
-from kvasir_runtime.engine.warm_up import run_prompts, warm_up
+from kvasir_runtime.engine.warm_up import LONGEST_PROMPT, run_prompts, run_steps, warm_up
 from kvasir_runtime.errors import InvalidConfigError, OutOfMemoryError
 from kvasir_runtime.models.config import ModelConfig, read_model_config
 from kvasir_runtime.models.decoder import Decoder
@@ -68,13 +70,7 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     dtype = pick_dtype(config, model_config.dtype, device)
     model = _load(config, model_config, folder, device, dtype, on_progress)
     on_progress("profile", 0)
-    runner = ModelRunner(
-        model,
-        block_size=config.block_size,
-        max_len=config.max_model_len or model_config.max_position_embeddings,
-        max_tokens=config.batched_tokens,
-        max_seqs=config.max_num_seqs,
-    )
+    runner = _new_runner(config, model)
     block_bytes = kv_cache.bytes_per_block(model_config, config.block_size, dtype)
     available, tokens_per_s = _profile(config, runner, dtype)
     num_blocks = config.num_gpu_blocks_override or max(0, available) // block_bytes
@@ -126,7 +122,9 @@ def _load(
     try:
         with torch.device(device):
             model = build_model(config)
-        size = _fill(settings, model, folder, on_progress)
+        torch.set_default_dtype(default)
+        with _compiling(settings, model, dtype):
+            size = _fill(settings, model, folder, on_progress)
     except torch.OutOfMemoryError as error:
         raise OutOfMemoryError(
             f"the weights of {folder} don't fit {device}: {error}",
@@ -146,6 +144,40 @@ def _fill(settings: EngineConfig, model: Decoder, folder: Path, on_progress: OnP
     if settings.load_format == "dummy":
         return randomise_weights(model)
     return load_weights(model, folder, lambda percent: on_progress("load weights", percent))
+
+
+@contextmanager
+def _compiling(settings: EngineConfig, model: Decoder, dtype: torch.dtype) -> Iterator[None]:
+    """Compile the model's kernels beside the block, which loads its weights.
+
+    Zeros stand for the weights that aren't there yet.
+    """
+    device = model.embed_tokens.device
+    if device.type != "cuda":
+        yield
+        return
+    for parameter in model.parameters():
+        parameter.zero_()
+
+    def run() -> None:
+        runner, blocks = _new_runner(settings, model), -(-LONGEST_PROMPT // settings.block_size)
+        runner.pool = kv_cache.allocate(model.config, blocks, settings.block_size, dtype, device)
+        run_steps(runner)
+
+    with ThreadPoolExecutor(1, "compile", torch.cuda.set_device, (device,)) as beside:
+        compiled = beside.submit(run)
+        yield
+        compiled.result()
+
+
+def _new_runner(config: EngineConfig, model: Decoder) -> ModelRunner:
+    return ModelRunner(
+        model,
+        block_size=config.block_size,
+        max_len=config.max_model_len or model.config.max_position_embeddings,
+        max_tokens=config.batched_tokens,
+        max_seqs=config.max_num_seqs,
+    )
 
 
 def _profile(config: EngineConfig, runner: ModelRunner, dtype: torch.dtype) -> tuple[int, float]:

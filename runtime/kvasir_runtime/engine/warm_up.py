@@ -18,6 +18,7 @@ from kvasir_runtime.sampling_params import MAX_LOGPROBS, SamplingParams
 
 # A prompt's length chooses its attention kernel and that one's tile: these reach all of them.
 PROMPTS = (2, 16, 128, 1024)
+LONGEST_PROMPT = PROMPTS[-1]
 PLAIN = SamplingParams(max_tokens=1)
 ALLOWED = 64  # tokens, more than any model's ends of sequence, which are forbidden beside them
 
@@ -26,6 +27,11 @@ def warm_up(runner: ModelRunner) -> None:
     """Run prompts and decodes of every kind, and every move of blocks, on the runner's pool."""
     vocab = runner.model.config.vocab_size
     run_prompts(runner, 2, 1, everything(vocab), block_moves(runner))
+    run_steps(runner)
+
+
+def run_steps(runner: ModelRunner) -> None:
+    """Run steps that between them launch each of the model's kernels."""
     for tokens, seqs in step_sizes(runner):
         run_prompts(runner, tokens, seqs, PLAIN)
 
@@ -46,7 +52,7 @@ def step_sizes(runner: ModelRunner) -> Iterator[tuple[int, int]]:
         runner.max_tokens, runner.cos.shape[0] - 1, runner.pool.shape[2] * runner.block_size
     )
     for tokens in sorted({*PROMPTS, longest}):
-        if tokens <= min(longest, PROMPTS[-1]):
+        if tokens <= min(longest, LONGEST_PROMPT):
             yield tokens, 1
     for seqs in sorted({1, runner.max_seqs}):
         yield seqs, seqs

@@ -6,7 +6,7 @@ import pytest
 
 from kvasir_runtime.config import EngineConfig
 from kvasir_runtime.engine.core import Engine
-from kvasir_runtime.engine.warm_up import everything, warm_up
+from kvasir_runtime.engine.warm_up import everything, run_steps, warm_up
 from kvasir_runtime.messages import NewRequest
 from kvasir_runtime.sampling_params import SamplingParams
 from support.kernel_launches import RecordedLaunches
@@ -96,3 +96,15 @@ def test_long_prompts_reach_both_tiles_of_the_prefill_kernel(tmp_path, launches)
     launches.variants.clear()
     warm_up(engine.runner)
     assert len([1 for name, _ in launches.variants if name == "prefill_kernel"]) == 2
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_compiled_beside_the_weights_leaves_only_block_copies(tmp_path, launches, model):
+    engine = new_engine(tmp_path, model)
+    launches.variants.clear()
+    engine.runner.pool = engine.runner.pool[:, :, :64].contiguous()  # as small as the one used then
+    run_steps(engine.runner)
+    compiled = set(launches.variants)
+    engine.runner.pool = engine.runner.pool.repeat(1, 1, 3, 1, 1, 1)
+    warm_up(engine.runner)
+    assert {name for name, _ in launches.variants - compiled} == {"copy_kernel"}
