@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -40,10 +41,13 @@ class LLM:
         """
         self.config = EngineConfig(model=model, **settings)
         folder = resolve_model(self.config.model, self.config.revision)
-        self._tokenizer = (
-            None if self.config.skip_tokenizer_init else _tokenizer(self.config, folder)
-        )
-        self.engine: Engine | None = _load_engine(self.config, folder, use_tqdm=use_tqdm)
+        # Its library takes seconds to import, while which the engine's stages leave a core free.
+        with ThreadPoolExecutor(1) as beside:
+            tokenizer = beside.submit(_tokenizer, self.config, folder)
+            self.engine: Engine | None = _load_engine(
+                self.config, folder, tokenizer, use_tqdm=use_tqdm
+            )
+            self._tokenizer = tokenizer.result()
         self._ids = itertools.count()
 
     def generate(
@@ -152,17 +156,26 @@ class LLM:
             bar.close()
 
 
-def _tokenizer(config: EngineConfig, folder: Path) -> Tokenizer:
+def _tokenizer(config: EngineConfig, folder: Path) -> Tokenizer | None:
+    if config.skip_tokenizer_init:
+        return None
     return load_tokenizer(
         config.tokenizer or str(folder), trust_remote_code=config.trust_remote_code
     )
 
 
-def _load_engine(config: EngineConfig, folder: Path, *, use_tqdm: bool) -> Engine:
-    """Load the engine under a progress bar that shows the stage it is in."""
+def _load_engine(
+    config: EngineConfig, folder: Path, tokenizer: Future[Tokenizer | None], *, use_tqdm: bool
+) -> Engine:
+    """Load the engine under a progress bar that shows the stage it is in.
+
+    It ends early, with the tokenizer's error, where that one can't be loaded.
+    """
     with tqdm(total=100, desc="Loading", disable=not use_tqdm, unit="%", leave=False) as bar:
 
         def on_progress(stage: str, percent: int) -> None:
+            if tokenizer.done():
+                tokenizer.result()
             bar.set_description(stage.capitalize(), refresh=False)
             bar.n = percent
             bar.refresh()

@@ -147,6 +147,7 @@ class Stats:
     prefix_cache_queries_total: int = 0
     prefix_cache_hits_total: int = 0
     steps_total: int = 0
+    late_kernels_total: int = 0  # compiled, or loaded from disk, while serving
 
 
 @dataclass(frozen=True, slots=True)

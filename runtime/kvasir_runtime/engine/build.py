@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,20 +22,24 @@ from kvasir_runtime.engine import kv_cache
 from kvasir_runtime.engine.device import kv_budget_bytes, pick_device, pick_dtype, pick_kv_dtype
 from kvasir_runtime.engine.graphs import GraphPool
 from kvasir_runtime.engine.host_memory import memory_limit_bytes, require_swap_fits
+from kvasir_runtime.engine.kernel_watch import KERNELS
 from kvasir_runtime.engine.preemption import ALWAYS_RECOMPUTE, ALWAYS_SWAP, PreemptionCosts
 from kvasir_runtime.engine.runner import ModelRunner
 from kvasir_runtime.engine.swap import HostCache
+from kvasir_runtime.engine.warm_up import LONGEST_PROMPT, run_prompts, run_steps, warm_up
 from kvasir_runtime.errors import InvalidConfigError, OutOfMemoryError
 from kvasir_runtime.models.config import ModelConfig, read_model_config
 from kvasir_runtime.models.decoder import Decoder
 from kvasir_runtime.models.kv_scales import warn_of_unscaled
 from kvasir_runtime.models.registry import build_model, require_supported
 from kvasir_runtime.models.weights import load_weights, randomise_weights
+from kvasir_runtime.sampling_params import SamplingParams
 
 logger = logging.getLogger(__name__)
 
 OnProgress = Callable[[str, int], None]
 PROFILE_TOKENS = 512  # enough to know a CPU's speed without a long start
+PROFILED = SamplingParams(max_tokens=1, top_p=0.9, logprobs=20)  # asks for the most memory
 RISKY_UTILIZATION = 0.95
 
 
@@ -56,6 +62,8 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     require_supported(model_config)
     _require_length(config, model_config)
     device = pick_device(config)
+    if device.type == "cuda":
+        KERNELS.install()
     if device.type == "cuda" and config.gpu_memory_utilization > RISKY_UTILIZATION:
         logger.warning(
             "gpu_memory_utilization is %.2f: above %.2f a fragmented allocation can fail while "
@@ -67,13 +75,7 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     if kv_dtype == E4M3:
         warn_of_unscaled(model)
     on_progress("profile", 0)
-    runner = ModelRunner(
-        model,
-        block_size=config.block_size,
-        max_len=config.max_model_len or model_config.max_position_embeddings,
-        max_tokens=config.batched_tokens,
-        max_seqs=config.max_num_seqs,
-    )
+    runner = _new_runner(config, model)
     block_bytes = kv_cache.bytes_per_block(model_config, config.block_size, kv_dtype)
     available, tokens_per_s = _profile(config, runner, kv_dtype)
     num_blocks = config.num_gpu_blocks_override or max(0, available) // block_bytes
@@ -84,8 +86,12 @@ def build(config: EngineConfig, folder: Path, on_progress: OnProgress) -> Built:
     host_blocks = _host_blocks(config, device, num_blocks, block_bytes)
     require_swap_fits(host_blocks * block_bytes, memory_limit_bytes())
     if host_blocks:
+        on_progress("allocate swap space", 0)
         runner.host = HostCache(runner.pool, host_blocks)
     costs = _costs(config, runner.host, tokens_per_s, block_bytes)
+    if device.type == "cuda":
+        on_progress("warm up", 0)
+        warm_up(runner)
     if device.type == "cuda" and not config.enforce_eager:
         on_progress("capture CUDA graphs", 0)
         runner.graphs = GraphPool()
@@ -121,7 +127,9 @@ def _load(
     try:
         with torch.device(device):
             model = build_model(config)
-        size = _fill(settings, model, folder, on_progress)
+        torch.set_default_dtype(default)
+        with _compiling(settings, model, pick_kv_dtype(settings, dtype, device)):
+            size = _fill(settings, model, folder, on_progress)
     except torch.OutOfMemoryError as error:
         raise OutOfMemoryError(
             f"the weights of {folder} don't fit {device}: {error}",
@@ -143,6 +151,40 @@ def _fill(settings: EngineConfig, model: Decoder, folder: Path, on_progress: OnP
     return load_weights(model, folder, lambda percent: on_progress("load weights", percent))
 
 
+@contextmanager
+def _compiling(settings: EngineConfig, model: Decoder, kv_dtype: torch.dtype) -> Iterator[None]:
+    """Compile the model's kernels beside the block, which loads its weights.
+
+    Zeros stand for the weights that aren't there yet.
+    """
+    device = model.embed_tokens.device
+    if device.type != "cuda":
+        yield
+        return
+    for parameter in model.parameters():
+        parameter.zero_()
+
+    def run() -> None:
+        runner, blocks = _new_runner(settings, model), -(-LONGEST_PROMPT // settings.block_size)
+        runner.pool = kv_cache.allocate(model.config, blocks, settings.block_size, kv_dtype, device)
+        run_steps(runner)
+
+    with ThreadPoolExecutor(1, "compile", torch.cuda.set_device, (device,)) as beside:
+        compiled = beside.submit(run)
+        yield
+        compiled.result()
+
+
+def _new_runner(config: EngineConfig, model: Decoder) -> ModelRunner:
+    return ModelRunner(
+        model,
+        block_size=config.block_size,
+        max_len=config.max_model_len or model.config.max_position_embeddings,
+        max_tokens=config.batched_tokens,
+        max_seqs=config.max_num_seqs,
+    )
+
+
 def _profile(config: EngineConfig, runner: ModelRunner, kv_dtype: torch.dtype) -> tuple[int, float]:
     """Run the largest step; return the bytes left for the cache, and prefill tokens a second."""
     on_gpu = runner.device.type == "cuda"
@@ -156,10 +198,10 @@ def _profile(config: EngineConfig, runner: ModelRunner, kv_dtype: torch.dtype) -
     )
     try:
         if on_gpu:
-            runner.profile(tokens, seqs)
+            run_prompts(runner, tokens, seqs, PROFILED)
             torch.cuda.reset_peak_memory_stats(runner.device)
         started = time.perf_counter()
-        runner.profile(tokens, seqs)
+        run_prompts(runner, tokens, seqs, PROFILED)
         tokens_per_s = tokens / (time.perf_counter() - started)
     except torch.OutOfMemoryError as error:
         raise OutOfMemoryError(

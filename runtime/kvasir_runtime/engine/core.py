@@ -15,9 +15,11 @@ from kvasir_runtime.config import EngineConfig
 from kvasir_runtime.engine.block_manager import BlockManager
 from kvasir_runtime.engine.build import OnProgress, build
 from kvasir_runtime.engine.host_pool import HostPool
+from kvasir_runtime.engine.kernel_watch import KERNELS
 from kvasir_runtime.engine.runner import Flight, Result
 from kvasir_runtime.engine.scheduler import Scheduler
 from kvasir_runtime.engine.sequence import Sequence, TokenMask
+from kvasir_runtime.engine.startup import StartupClock
 from kvasir_runtime.messages import (
     ModelInfo,
     NewRequest,
@@ -41,7 +43,15 @@ class Engine:
 
         `on_progress` is told each stage's name and its share done, in percent.
         """
-        built = build(config, folder, on_progress)
+        clock = StartupClock()
+
+        def enter(stage: str, percent: int) -> None:
+            clock.enter(stage)
+            on_progress(stage, percent)
+
+        with KERNELS.starting():
+            built = build(config, folder, enter)
+        self.startup = clock.finish()
         self.runner = built.runner
         self.blocks = BlockManager(
             built.num_blocks, config.block_size, prefix_caching=config.enable_prefix_caching
@@ -133,6 +143,7 @@ class Engine:
             prefix_cache_queries_total=blocks.queries_total,
             prefix_cache_hits_total=blocks.hits_total,
             steps_total=self._steps_total,
+            late_kernels_total=KERNELS.counts.late,
         )
 
     def _advance(self, result: Result, now: float) -> TokenOutput | None:

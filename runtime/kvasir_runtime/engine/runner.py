@@ -17,14 +17,12 @@ from kvasir_runtime.engine.graphs import GraphPool
 from kvasir_runtime.engine.logprobs import LogprobTensors, compute, to_host
 from kvasir_runtime.engine.sampling_state import SamplingState
 from kvasir_runtime.engine.scheduler import Chunk, StepPlan
-from kvasir_runtime.engine.sequence import Sequence
 from kvasir_runtime.engine.step_inputs import InputBuilder, StepInputs, StepOutput
 from kvasir_runtime.engine.swap import HostCache, copy_blocks
 from kvasir_runtime.layers.attention import AttentionInputs
 from kvasir_runtime.layers.rope import rope_tables
-from kvasir_runtime.messages import NewRequest, TokenLogprobs
+from kvasir_runtime.messages import TokenLogprobs
 from kvasir_runtime.models.decoder import Decoder
-from kvasir_runtime.sampling_params import SamplingParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +100,6 @@ class ModelRunner:
             return Flight([], torch.empty(0, dtype=torch.long))
         output, inputs = self._forward(chunks)
         return self._finish(chunks, output, inputs)
-
-    def profile(self, num_tokens: int, num_seqs: int) -> None:
-        """Run a step of `num_seqs` prompts, `num_tokens` in all, so that its memory is known.
-
-        They share the blocks at the start of the pool, which is scratch at that time.
-        """
-        per_seq = num_tokens // num_seqs
-        params = SamplingParams(max_tokens=1, top_p=0.9, logprobs=20)
-        request = NewRequest("profile", (0,) * per_seq, params, arrived_s=0.0)
-        chunks = []
-        for slot in range(num_seqs):
-            seq = Sequence.from_request(request, max_model_len=per_seq + 1, seed=0)
-            seq.blocks, seq.slot = list(range(-(-per_seq // self.block_size))), slot
-            chunks.append(Chunk(seq, 0, per_seq, samples=True, enters=True))
-        self.launch(StepPlan(chunks)).results()
 
     def forward(self, inputs: StepInputs) -> StepOutput:
         """Compute a step; the tokens it chooses are in the state, too, for the step after it."""

@@ -6,24 +6,31 @@ import json
 import logging
 import sys
 import time
-from typing import Literal
+from typing import Any, Literal
 
 TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 QUIET = ("httpx", "httpcore", "urllib3", "filelock", "asyncio", "transformers")
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as `{"time", "level", "logger", "message"}`, plus a traceback if any."""
+    """Formats a record as `{"time", "level", "logger", "message"}`, plus a traceback if any.
+
+    A record with `extra={"fields": …}` carries these too; what its message shows them as, below the
+    first line, is left out.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        line = {
+        line: dict[str, Any] = {
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
+        fields: dict[str, Any] | None = getattr(record, "fields", None)
+        if fields is not None:
+            line |= {"message": record.getMessage().partition("\n")[0], **fields}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)

@@ -28,11 +28,12 @@ from kvasir_runtime.server.throughput import Rates, Throughput
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 COUNTERS = {
-    "prompt_tokens": ("Prompt tokens computed or found in the cache.", "prompt_tokens_total"),
-    "generation_tokens": ("Tokens generated.", "generation_tokens_total"),
-    "num_preemptions": ("Requests put back to make room.", "preemptions_total"),
-    "prefix_cache_queries": ("Tokens looked up in the cache.", "prefix_cache_queries_total"),
-    "prefix_cache_hits": ("Tokens found in the cache.", "prefix_cache_hits_total"),
+    "vllm:prompt_tokens": ("Prompt tokens computed or found in the cache.", "prompt_tokens_total"),
+    "vllm:generation_tokens": ("Tokens generated.", "generation_tokens_total"),
+    "vllm:num_preemptions": ("Requests put back to make room.", "preemptions_total"),
+    "vllm:prefix_cache_queries": ("Tokens looked up in the cache.", "prefix_cache_queries_total"),
+    "vllm:prefix_cache_hits": ("Tokens found in the cache.", "prefix_cache_hits_total"),
+    "kvasir:late_kernel_compiles": ("Kernels not ready before serving.", "late_kernels_total"),
 }
 
 
@@ -92,7 +93,7 @@ class EngineCollector(Collector):
             gauge.add_metric(self._labels, value)
             yield gauge
         for name, (text, field) in COUNTERS.items():
-            counter = CounterMetricFamily(f"vllm:{name}", text, labels=LABELS)
+            counter = CounterMetricFamily(name, text, labels=LABELS)
             counter.add_metric(self._labels, getattr(stats, field))
             yield counter
         info = InfoMetricFamily("vllm:cache_config", "How the KV cache is set up.", labels=LABELS)

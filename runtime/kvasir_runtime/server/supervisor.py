@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import uvicorn
 
+from kvasir_runtime.engine.startup import process_age_s
 from kvasir_runtime.errors import InvalidConfigError, KvasirError, StartupError
 from kvasir_runtime.server.app import build_app
 from kvasir_runtime.server.closing import CloseWhenDraining
@@ -115,7 +116,10 @@ class Supervisor:
             if loaded.engine.failure is not None:
                 self._fail(loaded.engine.failure)
             names, length = ", ".join(self.state.names), loaded.model.max_model_len
-            logger.info("Ready: serving %s, up to %d tokens a request", names, length)
+            logger.info(
+                "Ready: serving %s, up to %d tokens a request, %.1f s after the process began",
+                names, length, process_age_s(),
+            )  # fmt: skip
             self._begin(report_load(loaded.metrics))
 
     def _fail(self, error: KvasirError) -> None:

@@ -40,3 +40,13 @@ def test_setting_up_twice_writes_each_line_once(capsys):
     configure_logging("info", "text")
     logging.getLogger("test").info("once")
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_table_is_fields_in_json_and_lines_in_text(capsys):
+    for style in ("text", "json"):
+        configure_logging("info", style)
+        logging.getLogger("test").info("Started\na 1.50", extra={"fields": {"a": 1.5}})
+    *text, line = capsys.readouterr().err.splitlines()
+    assert [text[0].split(": ")[-1], text[1]] == ["Started", "a 1.50"]
+    assert json.loads(line)["message"] == "Started"
+    assert json.loads(line)["a"] == 1.5

@@ -70,7 +70,7 @@ async def test_gauges_and_counters_follow_the_engine(client, engine):
     engine.stats = Stats(
         running=3, waiting=2, gpu_blocks_used=25, gpu_blocks_total=100,
         prompt_tokens_total=70, generation_tokens_total=30, preemptions_total=4,
-        prefix_cache_queries_total=70, prefix_cache_hits_total=16,
+        prefix_cache_queries_total=70, prefix_cache_hits_total=16, late_kernels_total=2,
     )  # fmt: skip
     assert await value(client, "num_requests_running") == 3
     assert await value(client, "num_requests_waiting") == 2
@@ -81,6 +81,8 @@ async def test_gauges_and_counters_follow_the_engine(client, engine):
     assert await value(client, "generation_tokens_total") == 30
     assert await value(client, "num_preemptions_total") == 4
     assert await value(client, "prefix_cache_hits_total") == 16
+    [late] = [s for s in await samples(client) if s.name == "kvasir:late_kernel_compiles_total"]
+    assert late.value == 2
     assert await value(client, "cache_config_info", block_size="16", num_gpu_blocks="100") == 1
 
 
