@@ -68,8 +68,8 @@ def table(results: Sequence[Bounded]) -> str:
 def _cells(result: Bounded) -> list[str]:
     row, share = result.row, result.share("kvasir")
     values = [_number(row[engine]) for engine in ENGINES]
-    ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
-    of_it = "–" if share is None else f"{100 * share:.0f} %"
+    ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
+    of_it = "-" if share is None else f"{100 * share:.0f} %"
     names = [row["model"], row["workload"], row["unit"]]
     return [*names, *values, ratio, _number(result.bound), of_it]
 
@@ -77,7 +77,7 @@ def _cells(result: Bounded) -> list[str]:
 def _number(value: float | None) -> str:
     """Return a figure with as many digits as mean something."""
     if value is None:
-        return "–"
+        return "-"
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.3g}"

@@ -1,10 +1,11 @@
-"""The least time a card could take for a workload: what its arithmetic and its memory allow.
+"""The time a card needs for a workload at its best: what its arithmetic and its memory allow.
 
 Counted are the matrix products and the attention of the prompts and of every decode step, the
-weights once a step, and the keys and values each step reads. Matrix products and attention follow
-each other layer by layer, so their times add up; within each, arithmetic and reads overlap
-perfectly. Left out, hence a bound: activations, norms, sampling, launches, communication, and that
-the KV cache may not hold all requests at once.
+weights once a step, and the keys and values each step reads. Prompts and decodes are steps of
+their own, and matrix products and attention follow each other layer by layer, so these times add
+up; within each, arithmetic and reads overlap perfectly. Left out: activations, norms, sampling,
+launches, communication, and that the KV cache may not hold all requests at once. An engine that
+mixes prompts into its decode steps can hide some reads behind arithmetic, which is left out, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 import statistics
+from itertools import pairwise
 
 import pytest
 
@@ -10,7 +11,7 @@ LENGTHS = {"input_len": 8, "output_len": 4}
 
 def gaps(arrivals):
     offsets = [0.0, *(arrival.offset_s for arrival in arrivals)]
-    return [later - earlier for earlier, later in zip(offsets, offsets[1:], strict=False)]
+    return [later - earlier for earlier, later in pairwise(offsets)]
 
 
 def test_gaps_are_exponential_with_the_rate_as_their_inverse_mean():

@@ -8,15 +8,26 @@ from kvasir_runtime.errors import InvalidConfigError
 
 def test_lines_are_there_before_the_end_and_the_table_after(tmp_path, capsys):
     path = tmp_path / "out.jsonl"
-    with pytest.raises(ZeroDivisionError), reporting(str(path), ("rate",)) as report:
-        report.add({"rate": 4, "errors": {}})
-        raise ZeroDivisionError
-    captured = capsys.readouterr()
-    assert json.loads(path.read_text()) == json.loads(captured.out) == {"rate": 4, "errors": {}}
-    assert captured.err == ""
-    with reporting(None, ("rate",)) as report:
+    with reporting(str(path), ("rate",)) as report:
         report.add({"rate": 16, "errors": {}})
+        captured = capsys.readouterr()
+        assert json.loads(captured.out) == {"rate": 16, "errors": {}}
+        assert path.read_text() == captured.out
+        assert captured.err == ""
     assert capsys.readouterr().err == "rate\n  16\n"
+
+
+def test_a_failure_between_two_lines_loses_none(tmp_path):
+    path = tmp_path / "out.jsonl"
+
+    def fail():
+        with reporting(str(path), ("rate",)) as report:
+            report.add({"rate": 4})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert json.loads(path.read_text()) == {"rate": 4}
 
 
 def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path):
