@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kvasir_runtime.bench.latency import Answer
 from kvasir_runtime.bench.workload import Prompt
-from kvasir_runtime.errors import AnswerError, MissingExtraError
+from kvasir_runtime.errors import AnswerError, InvalidConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     import httpx
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
-    """Where a server is, and what it wants to be told."""
+    """Where a server is, and what it wants to be told; without a model, the first it lists."""
 
     base_url: str
-    model: str
+    model: str | None = None
     api_key: str | None = None
     ignore_eos: bool = True
     timeout_s: float = 600.0
@@ -31,8 +31,9 @@ class ServerAddress:
 class ServerTarget:
     """A server behind an HTTP client."""
 
-    def __init__(self, client: httpx.AsyncClient, address: ServerAddress) -> None:
-        """Use `client` for every request."""
+    def __init__(self, client: httpx.AsyncClient, address: ServerAddress, model: str) -> None:
+        """Use `client` for every request; `model` is the server's name of what answers."""
+        self.model = model
         self._client, self._address = client, address
 
     async def ask(self, prompt: Prompt, output_len: int) -> Answer:
@@ -41,29 +42,19 @@ class ServerTarget:
         Its moments are those of the chunks with a choice; its tokens are those of the server's
         `usage`, or else the chunks.
         """
-        import httpx
-
-        stream = _Stream()
+        stream, body = _Stream(), self._body(prompt, output_len)
         sent_s = time.perf_counter()
-        try:
-            async with self._client.stream(
-                "POST", "completions", json=self._body(prompt, output_len)
-            ) as response:
+        with _naming_failures(self._address):
+            async with self._client.stream("POST", "completions", json=body) as response:
                 if response.status_code != 200:
                     raise _refused(response.status_code, await response.aread())
                 async for line in response.aiter_lines():
                     stream.take(line, time.perf_counter())
-        except httpx.HTTPError as error:
-            raise AnswerError(
-                f"{self._address.base_url}: {type(error).__name__} {error}".rstrip(),
-                "check --base-url, and the server's log",
-                type(error).__name__,
-            ) from error
         return stream.answer(sent_s)
 
     def _body(self, prompt: Prompt, output_len: int) -> dict[str, Any]:
         body = {
-            "model": self._address.model,
+            "model": self.model,
             "prompt": prompt,
             "max_tokens": output_len,
             "temperature": 0.0,
@@ -111,21 +102,59 @@ class _Stream:
 
 @contextlib.asynccontextmanager
 async def connected(address: ServerAddress) -> AsyncIterator[ServerTarget]:
-    """Open a client without a bound on connections: the load decides how many there are."""
+    """Open a client without a bound on connections: the load decides how many there are.
+
+    Raises MissingExtraError without httpx, InvalidConfigError for what is no URL, AnswerError where
+    the server is asked for its model and doesn't say.
+    """
     try:
         import httpx
     except ImportError as error:
         raise MissingExtraError(
             "--base-url needs httpx, which is not installed", "pip install 'kvasir[bench]'"
         ) from error
-    headers = {"Authorization": f"Bearer {address.api_key}"} if address.api_key else {}
-    async with httpx.AsyncClient(
-        base_url=address.base_url,
-        headers=headers,
-        timeout=address.timeout_s,
-        limits=httpx.Limits(max_connections=None),
-    ) as client:
-        yield ServerTarget(client, address)
+    try:
+        client = httpx.AsyncClient(
+            base_url=address.base_url,
+            headers={"Authorization": f"Bearer {address.api_key}"} if address.api_key else {},
+            timeout=address.timeout_s,
+            limits=httpx.Limits(max_connections=None),
+        )
+    except httpx.InvalidURL as error:
+        raise InvalidConfigError(
+            f"--base-url is {address.base_url!r}: {error}", "write http://HOST:PORT/v1"
+        ) from error
+    async with client:
+        model = address.model or await _first_model(client, address)
+        yield ServerTarget(client, address, model)
+
+
+async def _first_model(client: httpx.AsyncClient, address: ServerAddress) -> str:
+    with _naming_failures(address):
+        response = await client.get("models")
+    if response.status_code != 200:
+        raise _refused(response.status_code, response.content)
+    try:
+        return str(response.json()["data"][0]["id"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise AnswerError(
+            f"{address.base_url}/models names no model", "give --served-model-name"
+        ) from error
+
+
+@contextlib.contextmanager
+def _naming_failures(address: ServerAddress) -> Iterator[None]:
+    """Turn the client's errors into AnswerErrors of their kind."""
+    import httpx
+
+    try:
+        yield
+    except httpx.HTTPError as error:
+        raise AnswerError(
+            f"{address.base_url}: {type(error).__name__} {error}".rstrip(),
+            "check --base-url, and the server's log",
+            type(error).__name__,
+        ) from error
 
 
 def _refused(status: int, body: bytes) -> AnswerError:

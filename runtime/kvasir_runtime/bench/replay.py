@@ -55,16 +55,20 @@ async def replay(target: Target, plan: Sequence[Planned]) -> Replayed:
     """Send every request of `plan`, ordered by time, and return when all have ended.
 
     `late_s` says how much later than planned each was sent: where it is not small against the
-    latencies, the client was the bottleneck.
+    latencies, the client was the bottleneck. Whatever isn't an AnswerError ends the run at once.
     """
     start = time.perf_counter()
     late, tasks = [], []
-    async with asyncio.TaskGroup() as group:
-        for request in plan:
-            due = start + request.offset_s
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            late.append(max(0.0, time.perf_counter() - due))
-            tasks.append(group.create_task(_attempt(target, request)))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for request in plan:
+                due = start + request.offset_s
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+                late.append(max(0.0, time.perf_counter() - due))
+                tasks.append(group.create_task(_attempt(target, request)))
+    except ExceptionGroup as failures:
+        # An engine that dies fails every request in the same way: one says it.
+        raise failures.exceptions[0] from failures
     elapsed = time.perf_counter() - start
     ends = [task.result() for task in tasks]
     return Replayed(

@@ -70,7 +70,7 @@ async def _open(options: ServingOptions) -> AsyncIterator[tuple[Target, int, Lin
             }  # fmt: skip
     else:
         async with connected(options.target) as server:
-            named = {"base_url": options.target.base_url, "model": options.target.model}
+            named = {"base_url": options.target.base_url, "model": server.model}
             yield server, options.vocab_size, named
 
 

@@ -78,7 +78,7 @@ def _add_load_flags(parser: argparse.ArgumentParser) -> None:
 def _add_server_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("server")
     group.add_argument("--base-url", help="an OpenAI-compatible server, as http://HOST:PORT/v1")
-    group.add_argument("--served-model-name", help="the server's name of its model")
+    group.add_argument("--served-model-name", help="default: the first the server lists")
     group.add_argument("--api-key", help="also OPENAI_API_KEY")
     group.add_argument("--timeout-s", type=float, default=600.0, help="longest silence of a stream")
     group.add_argument(
@@ -124,8 +124,6 @@ def _target(
         return from_args(args, EngineConfig)
     if args.model or args.model_positional:
         parser.error("a model and --base-url: the engine is measured, or a server")
-    if not args.served_model_name:
-        parser.error("--base-url needs --served-model-name, as GET /v1/models lists it")
     return ServerAddress(
         base_url=args.base_url,
         model=args.served_model_name,

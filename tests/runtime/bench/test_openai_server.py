@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from kvasir_runtime.bench.openai_server import ServerAddress, ServerTarget, connected
-from kvasir_runtime.errors import AnswerError, MissingExtraError
+from kvasir_runtime.errors import AnswerError, InvalidConfigError, MissingExtraError
 
-ADDRESS = ServerAddress(base_url="http://server/v1", model="tiny")
+ADDRESS = ServerAddress(base_url="http://server/v1")
 
 
 async def ask(body, status=200, address=ADDRESS, prompt=(1, 2)):
@@ -23,7 +23,7 @@ async def ask(body, status=200, address=ADDRESS, prompt=(1, 2)):
     async with httpx.AsyncClient(
         base_url=address.base_url, transport=httpx.MockTransport(handle)
     ) as client:
-        return await ServerTarget(client, address).ask(prompt, 4), seen[0]
+        return await ServerTarget(client, address, "tiny").ask(prompt, 4), seen[0]
 
 
 def events(*chunks, done=True):
@@ -52,7 +52,7 @@ async def test_chunks_are_counted_where_the_server_counts_nothing():
 
 
 async def test_a_strict_server_gets_no_field_beyond_openais():
-    strict = ServerAddress(base_url="http://server/v1", model="tiny", ignore_eos=False)
+    strict = ServerAddress(base_url="http://server/v1", ignore_eos=False)
     _, (_, body) = await ask(events(TEXT), address=strict, prompt="some words")
     assert "ignore_eos" not in body
     assert body["prompt"] == "some words"
@@ -79,3 +79,9 @@ async def test_a_missing_client_is_said_with_the_extra_that_has_it(monkeypatch):
     with pytest.raises(MissingExtraError, match=r"kvasir\[bench\]"):
         async with connected(ADDRESS):
             pytest.fail("there is no client")
+
+
+async def test_what_is_no_url_is_refused():
+    with pytest.raises(InvalidConfigError, match="http://HOST:PORT/v1"):
+        async with connected(ServerAddress(base_url="http://server:port/v1")):
+            pytest.fail("there is no such port")

@@ -30,8 +30,7 @@ def server(model, tmp_path_factory):
 
 def bench(server, *arguments):
     return main(
-        ["bench", "serving", "--base-url", f"{server.url}/v1", "--served-model-name", "tiny",
-         "--vocab-size", "256", *arguments]
+        ["bench", "serving", "--base-url", f"{server.url}/v1", "--vocab-size", "256", *arguments]
     )  # fmt: skip
 
 
@@ -78,6 +77,7 @@ def test_a_server_is_measured_over_http_and_drawn(server, tmp_path, capsys):
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == lines
     for line, rate in zip(lines, (20.0, 40.0), strict=True):
         check(line, rate)
+        assert line["model"] == "tiny"
     assert "<svg" in picture.read_text()
 
 
@@ -105,13 +105,15 @@ def test_requests_too_long_are_counted_and_named(server, tmp_path, capsys):
     assert "600" in printed.err
 
 
-def test_a_refused_key_ends_it_with_what_to_do(server, capsys):
-    assert bench(server, *SIZES) == 1
+@pytest.mark.parametrize("named", [(), ("--served-model-name", "tiny")])
+def test_a_refused_key_ends_it_with_what_to_do(server, capsys, named):
+    assert bench(server, *SIZES, *named) == 1
     assert "401 wants --api-key" in capsys.readouterr().err
 
 
-def test_a_server_that_is_not_there_is_said(capsys):
-    arguments = ["--base-url", "http://127.0.0.1:1/v1", "--served-model-name", "tiny", *SIZES]
+@pytest.mark.parametrize("named", [(), ("--served-model-name", "tiny")])
+def test_a_server_that_is_not_there_is_said(capsys, named):
+    arguments = ["--base-url", "http://127.0.0.1:1/v1", *named, *SIZES]
     assert main(["bench", "serving", *arguments]) == 1
     printed = capsys.readouterr()
     assert "ConnectError" in printed.err

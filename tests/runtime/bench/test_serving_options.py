@@ -58,7 +58,6 @@ def test_the_engine_gets_its_flags_and_no_tokenizer():
         [*SERVER, "--rates", "4", "--arrivals", "f"],
         [*SERVER, "--rates", "4", "--requests", "1", "--seconds", "1"],
         ["model", *SERVER, "--rates", "4"],
-        ["--base-url", "http://localhost:1/v1", "--rates", "4"],
         ["--rates", "4"],
     ],
 )
