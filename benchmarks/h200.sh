@@ -37,7 +37,7 @@ results=${RESULTS-$here/results/h200.jsonl}
 commit=${COMMIT:-$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)}
 folder=$PEERS/models/$model
 [ -f "$folder/config.json" ] || { echo "there is no $folder/config.json" >&2; exit 2; }
-card=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
+card=$(nvidia-smi --query-gpu=name --format=csv,noheader | sed -n 1p)
 [ "$tp" = 1 ] || card="${tp}x $card"
 
 mkdir -p "$raw_folder"

@@ -103,7 +103,7 @@ def draw(results: Sequence[Bounded], path: Path) -> None:
     axes.axvline(1.0, color="black")
     axes.invert_yaxis()
     axes.set(xlabel="share of what the card allows", xlim=(0, 1.1))
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside upper center", ncols=len(ENGINES))
     figure.savefig(path, dpi=150)
 
 

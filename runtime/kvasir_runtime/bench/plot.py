@@ -28,16 +28,13 @@ def require_plotting(path: Path) -> None:
         ) from error
 
 
-def cumulative(samples: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return the sorted samples in milliseconds, and the share of all up to each."""
-    ordered = sorted(samples)
-    count = len(ordered)
-    return [1e3 * value for value in ordered], [rank / count for rank in range(1, count + 1)]
-
-
 def draw(runs: Sequence[tuple[str, Latencies]], path: Path) -> None:
-    """Draw the cumulative distributions of TTFT and TPOT, one named curve a run, into `path`."""
+    """Draw the cumulative distributions of TTFT and TPOT, one named curve a run, into `path`.
+
+    A run without answers has no curve.
+    """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogFormatter
 
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
@@ -46,9 +43,13 @@ def draw(runs: Sequence[tuple[str, Latencies]], path: Path) -> None:
         (right, "tpot", "time per output token, ms"),
     ):
         for label, latencies in runs:
-            axes.plot(*cumulative(getattr(latencies, name)), label=label)
-        axes.set(xlabel=title, xscale="log", ylim=(0, 1))
+            samples: tuple[float, ...] = getattr(latencies, name)
+            if samples:
+                axes.ecdf([1e3 * sample for sample in samples], label=label)
+        axes.set(xlabel=title, xscale="log")
+        axes.xaxis.set_major_formatter(LogFormatter())
+        axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))
         axes.grid(visible=True, which="both", alpha=0.3)
     left.set_ylabel("share of the requests")
-    right.legend(title="requests/s")
+    figure.legend(*left.get_legend_handles_labels(), title="requests/s", loc="outside right")
     figure.savefig(path, dpi=150)

@@ -4,19 +4,17 @@ from pathlib import Path
 import pytest
 
 from kvasir_runtime.bench.latency import Answer, Latencies
-from kvasir_runtime.bench.plot import cumulative, draw, require_plotting
+from kvasir_runtime.bench.plot import draw, require_plotting
 from kvasir_runtime.errors import MissingExtraError
 
-
-def test_a_curve_rises_to_one_over_the_sorted_milliseconds():
-    assert cumulative([0.004, 0.001, 0.002, 0.003]) == ([1, 2, 3, 4], [0.25, 0.5, 0.75, 1.0])
+ONE_TOKEN = Latencies.of([Answer(0.0, (0.1 * n,), 1, 8) for n in range(1, 9)])
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_runs_are_drawn_even_one_without_answers(tmp_path, suffix, magic):
     path = tmp_path / f"picture.{suffix}"
     some = Latencies.of([Answer(0.0, (0.1 * n, 0.3 * n), 2, 8) for n in range(1, 9)])
-    draw([("4", some), ("16", Latencies.of([]))], path)
+    draw([("4", some), ("16", Latencies.of([])), ("one token each", ONE_TOKEN)], path)
     assert path.read_bytes().startswith(magic)
 
 
