@@ -11,6 +11,7 @@ usage: kvasir-runtime COMMAND [options]
 
 commands:
   serve MODEL    serve one model over the OpenAI API (serve --help lists its flags)
+  bench WHAT     measure throughput or serving latency (bench --help)
 
 options:
   -h, --help     show this
@@ -31,6 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from kvasir_runtime.server.serve import main as serve  # late: --help stays quick
 
         return serve(arguments[1:])
+    if command == "bench":
+        from kvasir_runtime.bench.command import main as bench
+
+        return bench(arguments[1:])
     print(f"kvasir-runtime: there is no command {command!r}\n\n{USAGE}", file=sys.stderr)
     return 2
 

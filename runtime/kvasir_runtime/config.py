@@ -191,8 +191,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Serve one model over the OpenAI API.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("model_positional", nargs="?", metavar="MODEL", help="the same as --model")
-    add_flags(parser.add_argument_group("engine"), EngineConfig)
+    add_engine_flags(parser)
     add_flags(parser.add_argument_group("server"), ServerConfig)
     parser.add_argument(
         "--disable-log-requests", action="store_true",
@@ -205,11 +204,7 @@ def parse_args(argv: list[str] | None = None) -> tuple[EngineConfig, ServerConfi
     """Read `serve`'s command line; raises InvalidConfigError, or exits with 2."""
     parser = build_parser()
     args = parser.parse_args(argv)
-    if args.model_positional and args.model and args.model_positional != args.model:
-        parser.error(f"two models: {args.model_positional} and --model {args.model}")
-    args.model = args.model or args.model_positional
-    if not args.model:
-        parser.error("no model: give a folder or ORG/NAME, as an argument or with --model")
+    settle_model(parser, args)
     if not args.api_key and os.environ.get("VLLM_API_KEY"):
         args.api_key = [os.environ["VLLM_API_KEY"]]
     if args.skip_tokenizer_init:
@@ -217,6 +212,21 @@ def parse_args(argv: list[str] | None = None) -> tuple[EngineConfig, ServerConfi
             "skip_tokenizer_init is set", "a server needs its tokenizer: leave the flag out"
         )
     return from_args(args, EngineConfig), from_args(args, ServerConfig)
+
+
+def add_engine_flags(parser: argparse.ArgumentParser) -> None:
+    """Add EngineConfig's flags, and the model as an argument; `settle_model` joins both."""
+    parser.add_argument("model_positional", nargs="?", metavar="MODEL", help="the same as --model")
+    add_flags(parser.add_argument_group("engine"), EngineConfig)
+
+
+def settle_model(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Set `args.model` from either way of giving it; exits with 2 for none, or for two."""
+    if args.model_positional and args.model and args.model_positional != args.model:
+        parser.error(f"two models: {args.model_positional} and --model {args.model}")
+    args.model = args.model or args.model_positional
+    if not args.model:
+        parser.error("no model: give a folder or ORG/NAME, as an argument or with --model")
 
 
 def add_flags(group: argparse._ArgumentGroup, config: type[EngineConfig | ServerConfig]) -> None:

@@ -8,11 +8,13 @@
     │   ├── UnsupportedFeatureError    known to the field, not run by this version
     │   ├── CorruptWeightsError        a file that is truncated, or tensors that don't match
     │   ├── InvalidConfigError         flags or config.json that contradict each other
+    │   ├── MissingExtraError          an optional dependency that isn't installed
     │   ├── OutOfMemoryError           the weights or the profile run don't fit the device
     │   └── KVCacheTooSmallError       not one sequence of max_model_len fits
     ├── EngineError               the engine stopped while serving
     │   ├── EngineDiedError
     │   └── EngineHungError
+    ├── AnswerError               a benchmark's request failed: counted by its kind
     └── RequestError (ValueError) one request is wrong; nothing else is disturbed
         ├── InvalidParamsError
         └── PromptTooLongError
@@ -89,6 +91,12 @@ class InvalidConfigError(StartupError):
     reason = "InvalidConfig"
 
 
+class MissingExtraError(StartupError):
+    """What was asked for needs a package that only an optional extra installs."""
+
+    reason = "MissingExtra"
+
+
 class OutOfMemoryError(StartupError):
     """The weights or the first forward pass don't fit the device."""
 
@@ -117,6 +125,17 @@ class EngineHungError(EngineError):
     """A step has run past its bound."""
 
     reason = "EngineHung"
+
+
+class AnswerError(KvasirError):
+    """One request of a benchmark failed; `kind` names how, as in "HTTP 429"."""
+
+    reason = "AnswerFailed"
+
+    def __init__(self, message: str, hint: str = "", kind: str = "AnswerFailed") -> None:
+        """Keep the kind beside the message: errors are counted by it."""
+        super().__init__(message, hint)
+        self.kind = kind
 
 
 class RequestError(KvasirError, ValueError):
