@@ -21,7 +21,7 @@ POINTERS = {
     "positions": "*i64", "slots": "*i64",
 }  # fmt: skip
 TILE = {"GROUP": 4, "DIM": 128, "WIDTH": 128, "BLOCK_SIZE": 16, "BLOCK_N": 64}
-ATTENTION = TILE | {"PRECISION": "tf32"}
+ATTENTION = TILE | {"PRECISION": "tf32", "PDL": True}
 
 
 def ptx(kernel, dtype, constants, *, stages=2):
@@ -57,11 +57,11 @@ def test_attention_of_bfloat16_queries_widens_no_further_than_float16(kernel, co
 
 
 def test_attention_of_float32_queries_compiles():
-    constants = TILE | {"BLOCK_N": 32, "PRECISION": "ieee", "ROWS": 16}
+    constants = TILE | {"BLOCK_N": 32, "PRECISION": "ieee", "ROWS": 16, "PDL": True}
     assert "cvt.rn.f16x2.e4m3x2" in ptx(decode_kernel, "fp32", constants, stages=1)
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
 def test_a_write_rounds_by_the_hardware(dtype):
-    constants = {"HALF": 64, "WIDTH": 64, "HEADS": 32, "KV_HEADS": 8}
+    constants = {"HALF": 64, "WIDTH": 64, "HEADS": 32, "KV_HEADS": 8, "AHEAD": 0, "PDL": True}
     assert "cvt.rn.satfinite.e4m3x2" in ptx(rotary_kv_write_kernel, dtype, constants)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import triton
 from triton.backends.compiler import GPUTarget
-from triton.compiler.compiler import make_backend
+from triton.compiler.compiler import ASTSource, make_backend
+from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
 from triton.runtime.jit import JITFunction, create_function_from_signature
 
-from kvasir_kernels import dispatch
+from kvasir_kernels import dispatch, pdl
 from kvasir_kernels.paged_attention import prefill_launch
+
+HOPPER = GPUTarget("cuda", 90, 32)
 
 
 class RecordedLaunches:
@@ -21,7 +25,8 @@ class RecordedLaunches:
 
     def __init__(self) -> None:
         self.variants: set[tuple[str, str]] = set()
-        self._backend = make_backend(GPUTarget("cuda", 90, 32))
+        self._backend = make_backend(HOPPER)
+        self._sources: dict[tuple[str, str], Any] = {}
         self._binders: dict[JITFunction[Any], Any] = {}
 
     def names(self) -> set[str]:
@@ -35,16 +40,30 @@ class RecordedLaunches:
         if kernel not in self._binders:
             signature, params = kernel.signature, kernel.params
             self._binders[kernel] = create_function_from_signature(signature, params, self._backend)
-        _, specialisation, left = self._binders[kernel](*args, **options)
+        bound, specialisation, left = self._binders[kernel](*args, **options)
         name = kernel.fn.__name__
-        self.variants.add((name, f"{specialisation} {left}"))
+        variant = (name, f"{specialisation} {left}")
+        self.variants.add(variant)
+        self._sources.setdefault(variant, (kernel, bound, specialisation, options, left))
         if name == "pick_kernel":
             args[0].zero_()
+
+    def compile(self) -> int:
+        """Compile every variant as a launch would; return how many there were."""
+        for kernel, bound, specialisation, options, left in self._sources.values():
+            parsed, *operands = kernel._pack_args(
+                self._backend, options, bound, specialisation, left
+            )
+            kind = GluonASTSource if isinstance(kernel, GluonJITFunction) else ASTSource
+            source = kind(kernel, *operands)
+            triton.compile(source, target=HOPPER, options=parsed.__dict__)
+        return len(self._sources)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Take every launch of this process, as if the CPU were a Hopper GPU."""
         monkeypatch.setattr(dispatch, "INTERPRETED", True)
         monkeypatch.setattr(prefill_launch, "_is_hopper", lambda _device: True)
+        monkeypatch.setattr(pdl, "available", lambda _device: True)
         monkeypatch.setattr(
             JITFunction, "run", lambda kernel, *a, **o: self.record(kernel, *a, **o)
         )

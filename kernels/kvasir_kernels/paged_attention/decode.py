@@ -166,8 +166,8 @@ def merge_kernel(
     """
     pdl.begin(PDL)
     first = tl.program_id(0) * ITEMS
-    item = first + tl.arange(0, ITEMS)
-    context = tl.load(context_lens + item // heads, mask=item < items, other=0)
+    every = first + tl.arange(0, ITEMS)
+    context = tl.load(context_lens + every // heads, mask=every < items, other=0)
     keys = tl.minimum(tl.max(context, 0), window)
     if keys <= _part_length(keys, parts, least, BLOCK_N):
         return

@@ -25,13 +25,13 @@ ALLOWED = 64  # tokens, more than any model's ends of sequence, which are forbid
 
 def warm_up(runner: ModelRunner) -> None:
     """Run prompts and decodes of every kind, and every move of blocks, on the runner's pool."""
-    vocab = runner.model.config.vocab_size
-    run_prompts(runner, 2, 1, everything(vocab), block_moves(runner))
+    runner.launch(block_moves(runner)).results()
     run_steps(runner)
 
 
 def run_steps(runner: ModelRunner) -> None:
     """Run steps that between them launch each of the model's kernels."""
+    run_prompts(runner, 2, 1, everything(runner.model.config.vocab_size))
     for tokens, seqs in step_sizes(runner):
         run_prompts(runner, tokens, seqs, PLAIN)
 
@@ -66,20 +66,14 @@ def block_moves(runner: ModelRunner) -> StepPlan:
     return StepPlan(swap_out=swaps, swap_in=swaps, copies=[(0, 1)])
 
 
-def run_prompts(
-    runner: ModelRunner,
-    tokens: int,
-    seqs: int,
-    params: SamplingParams,
-    moves: StepPlan | None = None,
-) -> None:
-    """Run a step of `seqs` prompts, `tokens` in all, after some moves of blocks; wait for its end.
+def run_prompts(runner: ModelRunner, tokens: int, seqs: int, params: SamplingParams) -> None:
+    """Run a step of `seqs` prompts, `tokens` in all, and wait for its end.
 
     The prompts share the blocks at the start of the pool.
     """
     per_seq = tokens // seqs
     request = NewRequest("warm-up", (0,) * per_seq, params, arrived_s=0.0)
-    plan = moves or StepPlan()
+    plan = StepPlan()
     for slot in range(seqs):
         seq = Sequence.from_request(request, max_model_len=per_seq + 2, seed=0)
         seq.blocks, seq.slot = list(range(-(-per_seq // runner.block_size))), slot

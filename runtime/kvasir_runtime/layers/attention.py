@@ -49,15 +49,16 @@ def attend(
     inputs: AttentionInputs,
     *,
     window: int | None,
+    ahead: torch.Tensor,
 ) -> torch.Tensor:
     """Rotate queries and keys, store keys and values, and attend.
 
     query: [tokens, heads, head_dim], the result likewise; keys, values: [tokens, kv_heads,
-    head_dim].
+    head_dim]. ahead: the weight that is read next, asked for meanwhile.
     """
     where = (inputs.cos, inputs.sin, inputs.positions, inputs.slots)
     query = rotary_kv_write(
-        query, keys, values, cache.keys, cache.values, *where, scales=cache.scales
+        query, keys, values, cache.keys, cache.values, *where, scales=cache.scales, ahead=ahead
     )
     return paged_attention(
         query,

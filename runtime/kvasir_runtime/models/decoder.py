@@ -50,7 +50,9 @@ class Attention(nn.Module):
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         kept = LayerCache(cache[0], cache[1], self.kv_scales)
-        mixed = attend(q, k, v, kept, inputs, window=self.window)
+        mixed = attend(
+            q, k, v, kept, inputs, window=self.window, ahead=self.o_proj.weight
+        )
         output: torch.Tensor = self.o_proj(mixed.flatten(1))
         return output
 
@@ -69,7 +71,9 @@ class FeedForward(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map [tokens, hidden] to the same."""
-        output: torch.Tensor = self.down_proj(silu_mul(self.gate_up_proj(x)))
+        output: torch.Tensor = self.down_proj(
+            silu_mul(self.gate_up_proj(x), ahead=self.down_proj.weight)
+        )
         return output
 
 
@@ -92,12 +96,14 @@ class Layer(nn.Module):
         inputs: AttentionInputs,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the layer's output and the residual stream, not yet added to each other."""
+        ahead = self.self_attn.qkv_proj.weight
         if residual is None:
-            x, residual = self.input_layernorm(x), x
+            x, residual = self.input_layernorm(x, ahead=ahead), x
         else:
-            x, residual = self.input_layernorm.add(x, residual)
+            x, residual = self.input_layernorm.add(x, residual, ahead=ahead)
         x = self.self_attn(x, cache, inputs)
-        x, residual = self.post_attention_layernorm.add(x, residual)
+        ahead = self.mlp.gate_up_proj.weight
+        x, residual = self.post_attention_layernorm.add(x, residual, ahead=ahead)
         return self.mlp(x), residual
 
 
@@ -137,7 +143,7 @@ class Decoder(nn.Module):
             x, residual = layer(x, residual, cache, inputs)
         if residual is None:
             return self.norm(x)  # type: ignore[no-any-return]
-        return self.norm.add(x, residual)[0]
+        return self.norm.add(x, residual, ahead=self.lm_head)[0]
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Map hidden states, [rows, hidden], to scores of every token, [rows, vocab]."""

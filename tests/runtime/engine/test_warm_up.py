@@ -12,7 +12,7 @@ from kvasir_runtime.sampling_params import SamplingParams
 from support.kernel_launches import RecordedLaunches
 
 SHAPE = {
-    "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "vocab_size": 320,
+    "hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 1, "vocab_size": 320,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 128,
     "max_position_embeddings": 4096, "eos_token_id": 258, "rms_norm_eps": 1e-6,
     "hidden_act": "silu", "torch_dtype": "float16", "rope_theta": 10000.0,
@@ -79,6 +79,13 @@ def test_no_variant_is_new_after_the_warm_up(tmp_path, launches, model):
     assert engine.stats().swaps_total > 0
     assert launches.names() >= EVERY_MODEL_LAUNCHES
     assert launches.variants == warm
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("model", ["grouped heads", "window"])
+def test_every_kernel_compiles_for_hopper(tmp_path, launches, model):
+    warm_up(new_engine(tmp_path, model).runner)
+    assert launches.compile() == len(launches.variants)
 
 
 @pytest.mark.parametrize("tokens", [16, 40, 700])
