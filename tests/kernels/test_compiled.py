@@ -63,5 +63,5 @@ def test_attention_of_float32_queries_compiles():
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
 def test_a_write_rounds_by_the_hardware(dtype):
-    constants = {"HALF": 64, "WIDTH": 64, "HEADS": 32, "KV_HEADS": 8, "AHEAD": 0, "PDL": True}
+    constants = {"HALF": 64, "WIDTH": 64, "HEADS": 32, "KV_HEADS": 8, "PDL": True}
     assert "cvt.rn.satfinite.e4m3x2" in ptx(rotary_kv_write_kernel, dtype, constants)

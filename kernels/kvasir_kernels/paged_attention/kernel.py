@@ -131,7 +131,7 @@ def _decode(
     seqs, heads, dim = query.shape
     block_size, kv_heads = k_cache.shape[1:3]
     width, group = _width(dim), heads // kv_heads
-    tile = tuning.decode_tile(width, query.element_size())
+    tile = tuning.decode_tile(width, query.element_size(), seqs * kv_heads)
     longest = min(block_tables.shape[1] * block_size, window)
     split = tuning.split(seqs * kv_heads, longest, processors(query.device))
     scratch, logs = _scratch(query, split.parts)

@@ -55,6 +55,8 @@ class Split:
 
 # By padded head dimension, for 16-bit values.
 DECODE = {64: Tile(64, 4, 3), 128: Tile(64, 4, 2)}
+DECODE_FEW = {64: Tile(64, 4, 3), 128: Tile(64, 4, 3)}
+FEW_PROGRAMS = 320  # up to which each may hold more loads in flight
 MIXED = {64: MixedTile(64, 64, 4, 3), 128: MixedTile(64, 64, 4, 3)}
 MIXED_MULTI_HEAD = {64: MixedTile(64, 64, 4, 3), 128: MixedTile(64, 32, 4, 3)}
 PREFILL = PrefillTile(64, 3, turns=False)
@@ -68,17 +70,18 @@ PREFILL_LONG_TOKENS = 1024
 WIDE = MixedTile(16, 32, 4, 1)
 
 PROGRAMS_PER_PROCESSOR = 4  # enough loads in flight to fill the memory's bandwidth
-LEAST_SPLIT = 64  # keys: below this a part costs more to merge than it saves
+# Keys, below which a part costs more to merge than it saves: by seqs * kv_heads programs.
+LEAST_SPLIT = ((64, 64), (128, 256), (2**30, 1024))
 FULL_SPLIT = 2048  # keys: where the sequences alone fill the card, only longer contexts are split
 MOST_PARTS = 128
 MERGES_PER_PROCESSOR = 8
 
 
-def decode_tile(width: int, itemsize: int) -> Tile:
-    """Return the decode kernel's tile for a padded head dimension."""
+def decode_tile(width: int, itemsize: int, programs: int) -> Tile:
+    """Return the decode kernel's tile for a padded head dimension and seqs * kv_heads programs."""
     if itemsize > 2 or width not in DECODE:
         return Tile(WIDE.keys, WIDE.warps, WIDE.stages)
-    return DECODE[width]
+    return (DECODE_FEW if programs <= FEW_PROGRAMS else DECODE)[width]
 
 
 def mixed_tile(width: int, group: int, itemsize: int) -> MixedTile:
@@ -100,7 +103,8 @@ def prefill_tile(tokens: int, seqs: int) -> PrefillTile:
 def split(programs: int, longest: int, processors: int) -> Split:
     """Plan the parts of contexts up to `longest` keys, where `programs` is seqs * kv_heads."""
     wanted = max(1, processors * PROGRAMS_PER_PROCESSOR // programs)
-    least = LEAST_SPLIT if wanted > 1 else FULL_SPLIT
+    of_few = next(least for most, least in LEAST_SPLIT if programs < most)
+    least = of_few if wanted > 1 else FULL_SPLIT
     parts = max(wanted, -(-longest // (2 * FULL_SPLIT)))
     return Split(max(1, min(parts, -(-longest // least), MOST_PARTS)), least)
 

@@ -7,44 +7,33 @@ import torch
 import triton
 import triton.language as tl
 
-from kvasir_kernels import pdl, prefetch
+from kvasir_kernels import pdl
 
 ELEMENTS = 2048  # a program takes as many short rows as fit in this
 
 
-@triton.jit(do_not_specialize=["rows", "programs"])
+@triton.jit(do_not_specialize=["rows"])
 def rms_norm_kernel(
     out,
     total,
     x,
     residual,
     weight,
-    ahead,
     rows,
     inner,
     outer_stride,
     inner_stride,
     eps,
-    ahead_rows,
-    ahead_stride,
-    programs,
     DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
     ADD: tl.constexpr,
-    AHEAD: tl.constexpr,
     PDL: tl.constexpr,
 ):
     """Normalise ROWS rows; row r of x lies at r // inner * outer_stride + r % inner * inner_stride.
 
-    out, total and residual are dense, [rows, DIM]. Programs from `programs` on ask for AHEAD bytes of
-    each row of `ahead`.
+    out, total and residual are dense, [rows, DIM].
     """
-    if AHEAD > 0 and tl.program_id(0) >= programs:
-        asking = tl.program_id(0) - programs
-        others = tl.num_programs(0) - programs
-        prefetch.ask_for(ahead, ahead_rows, ahead_stride, asking, others, AHEAD)
-        return
     pdl.begin(PDL)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     dim = tl.arange(0, WIDTH)
@@ -62,27 +51,20 @@ def rms_norm_kernel(
     tl.store(out + dense, normal * learned[None, :], mask=inside)
 
 
-def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor, eps: float, *, ahead: torch.Tensor | None = None
-) -> torch.Tensor:
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """Normalise as the reference does; x may be a view whose rows are dense."""
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    _launch(out, out, x, out, weight, eps, ahead, add=False)
+    _launch(out, out, x, out, weight, eps, add=False)
     return out
 
 
 def add_rms_norm(
-    x: torch.Tensor,
-    residual: torch.Tensor,
-    weight: torch.Tensor,
-    eps: float,
-    *,
-    ahead: torch.Tensor | None = None,
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Add and normalise as the reference does."""
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     total = torch.empty_like(out)
-    _launch(out, total, x, residual.contiguous(), weight, eps, ahead, add=True)
+    _launch(out, total, x, residual.contiguous(), weight, eps, add=True)
     return out, total
 
 
@@ -93,7 +75,6 @@ def _launch(
     residual: torch.Tensor,
     weight: torch.Tensor,
     eps: float,
-    ahead: torch.Tensor | None,
     *,
     add: bool,
 ) -> None:
@@ -103,16 +84,13 @@ def _launch(
     tile = max(1, ELEMENTS // width)
     if rows == 0:
         return
-    programs, asked = triton.cdiv(rows, tile), prefetch.bytes_ahead(ahead, rows)
-    ahead = weight[None] if ahead is None else ahead
-    rms_norm_kernel[programs + prefetch.PROGRAMS * (asked > 0),](
-        *(out, total, x, residual, weight, ahead, rows, inner, x.stride(0)),
-        *(x.stride(1) if x.dim() == 3 else 0, eps, ahead.shape[0], ahead.stride(0), programs),
+    rms_norm_kernel[triton.cdiv(rows, tile),](
+        *(out, total, x, residual, weight, rows, inner, x.stride(0)),
+        *(x.stride(1) if x.dim() == 3 else 0, eps),
         DIM=dim,
         WIDTH=width,
         ROWS=tile,
         ADD=add,
-        AHEAD=asked,
         num_warps=min(16, max(4, width // 512)),
         **pdl.options(x),
     )

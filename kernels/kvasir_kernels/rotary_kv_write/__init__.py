@@ -24,15 +24,10 @@ def rotary_kv_write(
     *,
     scales: KVScales = UNSCALED,
     out: torch.Tensor | None = None,
-    ahead: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Rotate queries and keys, store keys and values, return the queries; see the reference.
-
-    ahead: the weight that the next matrix product reads, asked for meanwhile.
-    """
-    operands = (query, keys, values, k_cache, v_cache, cos, sin, positions, slots)
-    if not use_kernel(query):
-        return reference.rotary_kv_write(*operands, scales=scales, out=out)
-    from kvasir_kernels.rotary_kv_write import kernel
-
-    return kernel.rotary_kv_write(*operands, scales=scales, out=out, ahead=ahead)
+    """Rotate queries and keys, store keys and values, return the queries; see the reference."""
+    rotate = reference.rotary_kv_write
+    if use_kernel(query):
+        from kvasir_kernels.rotary_kv_write.kernel import rotary_kv_write as rotate
+    angles = (cos, sin, positions)
+    return rotate(query, keys, values, k_cache, v_cache, *angles, slots, scales=scales, out=out)

@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kvasir_kernels import pdl, prefetch
+from kvasir_kernels import pdl
 from kvasir_kernels.kv_scales import E4M3, LARGEST, UNSCALED, KVScales
 
 LIMIT = tl.constexpr(LARGEST)
@@ -46,9 +46,7 @@ def _to_cache(x, inverse, kept: tl.constexpr):
     return x.to(kept)
 
 
-@triton.jit(
-    do_not_specialize=["tokens"], do_not_specialize_on_alignment=["positions", "slots"]
-)
+@triton.jit(do_not_specialize_on_alignment=["positions", "slots"])
 def rotary_kv_write_kernel(
     out,
     query,
@@ -60,13 +58,9 @@ def rotary_kv_write_kernel(
     sin_table,
     positions,
     slots,
-    ahead,
-    tokens,
     heads,
     kv_heads,
     block_size,
-    ahead_rows,
-    ahead_stride,
     k_inverse,
     v_inverse,
     out_token_stride,
@@ -84,17 +78,9 @@ def rotary_kv_write_kernel(
     WIDTH: tl.constexpr,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
-    AHEAD: tl.constexpr,
     PDL: tl.constexpr,
 ):
-    """Rotate and store one token; grid (tokens,).
-
-    Programs from `tokens` on ask for AHEAD bytes of each row of `ahead`.
-    """
-    if AHEAD > 0 and tl.program_id(0) >= tokens:
-        asking, others = tl.program_id(0) - tokens, tl.num_programs(0) - tokens
-        prefetch.ask_for(ahead, ahead_rows, ahead_stride, asking, others, AHEAD)
-        return
+    """Rotate and store one token; grid (tokens,)."""
     pdl.begin(PDL)
     token = tl.program_id(0).to(tl.int64)
     dim = tl.arange(0, WIDTH)
@@ -143,7 +129,6 @@ def rotary_kv_write(
     *,
     scales: KVScales = UNSCALED,
     out: torch.Tensor | None = None,
-    ahead: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Rotate and write as the reference does."""
     out = torch.empty_like(query, memory_format=torch.contiguous_format) if out is None else out
@@ -155,18 +140,15 @@ def rotary_kv_write(
     scaled = k_cache.dtype == E4M3
     inverses = (1 / scales.keys, 1 / scales.values) if scaled else (None, None)
     heads_width = triton.next_power_of_2(heads)
-    asked = prefetch.bytes_ahead(ahead, tokens)
-    ahead = cos if ahead is None else ahead
-    rotary_kv_write_kernel[tokens + prefetch.PROGRAMS * (asked > 0),](
-        *(out, query, keys, values, k_cache, v_cache, cos, sin, positions, slots, ahead),
-        *(tokens, heads, kv_heads, k_cache.shape[1], *ahead.shape[:1], ahead.stride(0), *inverses),
+    rotary_kv_write_kernel[tokens,](
+        *(out, query, keys, values, k_cache, v_cache, cos, sin, positions, slots),
+        *(heads, kv_heads, k_cache.shape[1], *inverses),
         *(*out.stride()[:2], *query.stride()[:2], *keys.stride()[:2], *values.stride()[:2]),
         *k_cache.stride()[:3],
         HALF=dim // 2,
         WIDTH=triton.next_power_of_2(dim // 2),
         HEADS=heads_width,
         KV_HEADS=triton.next_power_of_2(kv_heads),
-        AHEAD=asked,
         num_warps=8 if heads_width * dim > 4096 else 4,
         **pdl.options(query),
     )

@@ -10,13 +10,10 @@ from kvasir_kernels.silu_mul import reference
 __all__ = ["silu_mul"]
 
 
-def silu_mul(gate_up: torch.Tensor, *, ahead: torch.Tensor | None = None) -> torch.Tensor:
-    """Return silu(gate) * up, where gate_up is [..., 2 * dim], gate first; [..., dim] comes out.
-
-    ahead: the weight that the next kernel reads, asked for meanwhile.
-    """
+def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    """Return silu(gate) * up, where gate_up is [..., 2 * dim], gate first; [..., dim] comes out."""
     if not use_kernel(gate_up):
         return reference.silu_mul(gate_up)
     from kvasir_kernels.silu_mul import kernel
 
-    return kernel.silu_mul(gate_up, ahead=ahead)
+    return kernel.silu_mul(gate_up)

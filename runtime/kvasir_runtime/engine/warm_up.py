@@ -19,6 +19,7 @@ from kvasir_runtime.sampling_params import MAX_LOGPROBS, SamplingParams
 # A prompt's length chooses its attention kernel and that one's tile: these reach all of them.
 PROMPTS = (2, 16, 128, 1024)
 LONGEST_PROMPT = PROMPTS[-1]
+FEW = 32  # sequences, whose linear layers have tiles of their own
 PLAIN = SamplingParams(max_tokens=1)
 ALLOWED = 64  # tokens, more than any model's ends of sequence, which are forbidden beside them
 
@@ -47,14 +48,14 @@ def everything(vocab: int) -> SamplingParams:
 
 
 def step_sizes(runner: ModelRunner) -> Iterator[tuple[int, int]]:
-    """Yield (tokens, sequences): prompts of one sequence, then decodes of one and of the most."""
+    """Yield (tokens, sequences): prompts of one sequence, then decodes of one, few and the most."""
     longest = min(
         runner.max_tokens, runner.cos.shape[0] - 1, runner.pool.shape[2] * runner.block_size
     )
     for tokens in sorted({*PROMPTS, longest}):
         if tokens <= min(longest, LONGEST_PROMPT):
             yield tokens, 1
-    for seqs in sorted({1, runner.max_seqs}):
+    for seqs in sorted({1, min(FEW, runner.max_seqs), runner.max_seqs}):
         yield seqs, seqs
 
 

@@ -49,16 +49,15 @@ def attend(
     inputs: AttentionInputs,
     *,
     window: int | None,
-    ahead: torch.Tensor,
 ) -> torch.Tensor:
     """Rotate queries and keys, store keys and values, and attend.
 
     query: [tokens, heads, head_dim], the result likewise; keys, values: [tokens, kv_heads,
-    head_dim]. ahead: the weight that is read next, asked for meanwhile.
+    head_dim].
     """
     where = (inputs.cos, inputs.sin, inputs.positions, inputs.slots)
     query = rotary_kv_write(
-        query, keys, values, cache.keys, cache.values, *where, scales=cache.scales, ahead=ahead
+        query, keys, values, cache.keys, cache.values, *where, scales=cache.scales
     )
     return paged_attention(
         query,

@@ -17,12 +17,10 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.empty(dim), requires_grad=False)
         self.eps = eps
 
-    def forward(self, x: torch.Tensor, *, ahead: torch.Tensor | None = None) -> torch.Tensor:
-        """Normalise the last dimension of x; `ahead` is a weight to ask for meanwhile."""
-        return rms_norm(x, self.weight, self.eps, ahead=ahead)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Normalise the last dimension of x."""
+        return rms_norm(x, self.weight, self.eps)
 
-    def add(
-        self, x: torch.Tensor, residual: torch.Tensor, *, ahead: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the norm of x + residual, and x + residual; `ahead` is asked for meanwhile."""
-        return add_rms_norm(x, residual, self.weight, self.eps, ahead=ahead)
+    def add(self, x: torch.Tensor, residual: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the norm of x + residual, and x + residual."""
+        return add_rms_norm(x, residual, self.weight, self.eps)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from kvasir_kernels.embed import embed
 from kvasir_kernels.kv_scales import UNSCALED
+from kvasir_kernels.linear import gated_linear, linear
 from kvasir_kernels.silu_mul import silu_mul
 from kvasir_runtime.layers.attention import AttentionInputs, LayerCache, attend
 from kvasir_runtime.layers.linear import Linear, StackedLinear
@@ -50,9 +50,7 @@ class Attention(nn.Module):
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         kept = LayerCache(cache[0], cache[1], self.kv_scales)
-        mixed = attend(
-            q, k, v, kept, inputs, window=self.window, ahead=self.o_proj.weight
-        )
+        mixed = attend(q, k, v, kept, inputs, window=self.window)
         output: torch.Tensor = self.o_proj(mixed.flatten(1))
         return output
 
@@ -71,9 +69,9 @@ class FeedForward(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map [tokens, hidden] to the same."""
-        output: torch.Tensor = self.down_proj(
-            silu_mul(self.gate_up_proj(x), ahead=self.down_proj.weight)
-        )
+        merged = self.gate_up_proj
+        inner = gated_linear(x, merged.weight) if merged.bias is None else silu_mul(merged(x))
+        output: torch.Tensor = self.down_proj(inner)
         return output
 
 
@@ -96,14 +94,12 @@ class Layer(nn.Module):
         inputs: AttentionInputs,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the layer's output and the residual stream, not yet added to each other."""
-        ahead = self.self_attn.qkv_proj.weight
         if residual is None:
-            x, residual = self.input_layernorm(x, ahead=ahead), x
+            x, residual = self.input_layernorm(x), x
         else:
-            x, residual = self.input_layernorm.add(x, residual, ahead=ahead)
+            x, residual = self.input_layernorm.add(x, residual)
         x = self.self_attn(x, cache, inputs)
-        ahead = self.mlp.gate_up_proj.weight
-        x, residual = self.post_attention_layernorm.add(x, residual, ahead=ahead)
+        x, residual = self.post_attention_layernorm.add(x, residual)
         return self.mlp(x), residual
 
 
@@ -143,8 +139,8 @@ class Decoder(nn.Module):
             x, residual = layer(x, residual, cache, inputs)
         if residual is None:
             return self.norm(x)  # type: ignore[no-any-return]
-        return self.norm.add(x, residual, ahead=self.lm_head)[0]
+        return self.norm.add(x, residual)[0]
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Map hidden states, [rows, hidden], to scores of every token, [rows, vocab]."""
-        return functional.linear(hidden, self.lm_head)
+        return linear(hidden, self.lm_head)

@@ -60,7 +60,7 @@ def test_a_window_hides_older_keys_and_padding_is_zero(paged_batch, decode):
 
 
 def test_parts_of_long_contexts_are_scaled_before_they_are_merged(paged_batch, monkeypatch):
-    monkeypatch.setattr(tuning, "LEAST_SPLIT", 16)
+    monkeypatch.setattr(tuning, "LEAST_SPLIT", ((2**30, 16),))
     monkeypatch.setattr(tuning, "PROGRAMS_PER_PROCESSOR", 64)
     batch = paged_batch([(900, 1), (5, 1), (64, 1)], Heads((4, 2, 64)))
     assert_equals_reference(batch.in_e4m3(SCALES), SCALES)

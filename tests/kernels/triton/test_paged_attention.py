@@ -86,7 +86,7 @@ def test_more_sequences_than_are_searched_at_once_find_their_own(paged_batch):
 
 @pytest.mark.parametrize("heads", [(2, 2, 16), (4, 2, 16)], ids=str)
 def test_long_contexts_are_split_and_merged(paged_batch, heads, monkeypatch):
-    monkeypatch.setattr(tuning, "LEAST_SPLIT", 16)
+    monkeypatch.setattr(tuning, "LEAST_SPLIT", ((2**30, 16),))
     monkeypatch.setattr(tuning, "PROGRAMS_PER_PROCESSOR", 64)
     assert_equals_reference(paged_batch([(900, 1), (5, 1), (64, 1)], Heads(heads)))
 

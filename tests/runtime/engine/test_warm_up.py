@@ -46,7 +46,7 @@ def new_engine(tmp_path, model, **settings):
     settings = {"max_num_batched_tokens": 2048, "num_gpu_blocks_override": 190} | settings
     config = EngineConfig(
         model=str(tmp_path), device="cpu", dtype="float16", load_format="dummy",
-        max_num_seqs=13, swap_space=0.05, preemption_mode="swap", max_model_len=3000, **settings,
+        max_num_seqs=40, swap_space=0.05, preemption_mode="swap", max_model_len=3000, **settings,
     )  # fmt: skip
     return Engine(config, tmp_path)
 
