@@ -74,7 +74,9 @@ def test_half_precision_accumulates_in_float32():
 
 def test_an_e4m3_cache_is_attended_as_its_scaled_numbers():
     scales = KVScales(keys=0.02, values=7.0)
-    query, k_cache, v_cache, *rest, _ = paged_batch([(50, 3), (17, 17), (33, 1)], 6, 2, 32)
+    query, k_cache, v_cache, *rest, _ = paged_batch(
+        [(50, 3), (17, 17), (33, 1), (30, 1), (37, 1), (34, 1)], 6, 2, 32
+    )
     small = [
         to_cache(cache, E4M3, scale)
         for cache, scale in ((k_cache, scales.keys), (v_cache, scales.values))
@@ -103,3 +105,15 @@ def test_long_prompts_are_computed_in_parts_with_the_same_result(monkeypatch):
     whole = paged_attention(*operands, scale=0.25, window=13)
     monkeypatch.setattr(reference, "MAX_SCORES", 4 * 50 * 7)
     torch.testing.assert_close(paged_attention(*operands, scale=0.25, window=13), whole)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (6, 2), (3, 1)])
+@pytest.mark.parametrize("window", [None, 7, 40])
+def test_decodes_of_like_lengths_equal_naive_attention(heads, kv_heads, window):
+    decodes = [1, 16, 17, 33, 40, 3, 200, 190, 170, 199, 64]
+    lengths = [(context, 1) for context in decodes]
+    lengths[2:2] = [(5, 5), (90, 70)]  # prompts between them
+    *operands, expected = paged_batch(lengths, heads, kv_heads, 16)
+    output = paged_attention(*operands, scale=0.25, window=window)
+    reference = torch.cat([naive(q, k, v, window) for q, k, v in expected])
+    torch.testing.assert_close(output, reference, rtol=1e-5, atol=1e-5)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kvasir_runtime.engine.block_manager import BlockManager
+from kvasir_runtime.engine.forecast import Forecast
 from kvasir_runtime.engine.host_pool import HostPool
 from kvasir_runtime.engine.preemption import ALWAYS_RECOMPUTE
 from kvasir_runtime.engine.scheduler import Chunk, Scheduler, StepPlan
@@ -93,6 +94,7 @@ class Simulator:
     prefix_caching: bool = True
     policy: str = "fcfs"
     costs: object = ALWAYS_RECOMPUTE
+    typical_output: float = 0  # foreseen at first: whatever fits now is admitted
     now: float = 0.0
     ended: dict[str, list[int]] = field(default_factory=dict)
     first_token_s: dict[str, float] = field(default_factory=dict)
@@ -103,6 +105,7 @@ class Simulator:
             self.blocks, HostPool(self.host_blocks), max_num_seqs=self.max_num_seqs,
             max_batched_tokens=self.max_tokens, policy=self.policy, costs=self.costs,
         )  # fmt: skip
+        self.scheduler.forecast = Forecast(self.typical_output)
         self.device = Device(self.num_blocks, self.host_blocks, self.size)
         self.alive: dict[str, Sequence] = {}
         self.in_flight: StepPlan | None = None

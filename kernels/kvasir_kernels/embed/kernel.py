@@ -35,7 +35,9 @@ def gather_kernel(out, token_ids, source, pool, tokens, TOKENS: tl.constexpr, PD
 
 
 @triton.jit(do_not_specialize_on_alignment=["token_ids", "source", "pool"])
-def embed_kernel(out, token_ids, source, pool, table, hidden, row_stride, TILE: tl.constexpr, PDL: tl.constexpr):
+def embed_kernel(
+    out, token_ids, source, pool, table, hidden, row_stride, TILE: tl.constexpr, PDL: tl.constexpr
+):
     """Copy one tile of one token's embedding; grid (ceil(hidden / TILE), tokens)."""
     pdl.begin(PDL)
     token = tl.program_id(1).to(tl.int64)

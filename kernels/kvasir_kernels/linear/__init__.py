@@ -1,6 +1,6 @@
 """Linear layers, alone and with the gated activation behind them.
 
-cuBLAS multiplies, through torch; where there are few rows, a kernel that reads weights faster.
+torch multiplies; where there are few rows, a kernel that reads weights faster than cuBLAS does.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ __all__ = ["gated_linear", "linear"]
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """Return x Wᵀ + b; see the reference."""
-    if not _suits(x, weight, weight.shape[0]):
-        return functional.linear(x, weight, bias)
-    from kvasir_kernels.linear import kernel
+    if _suits(x, weight, weight.shape[0]):
+        from kvasir_kernels.linear import kernel
 
-    return kernel.linear(x, weight, bias)
+        return kernel.linear(x, weight, bias)
+    if tuning.transposed_on_cpu(x):
+        product = torch.mm(weight, x.t()).t().contiguous()
+        return product if bias is None else product.add_(bias)
+    return functional.linear(x, weight, bias)
 
 
 def gated_linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """Return silu(x Gᵀ) * (x Uᵀ), where weight is G over U; see the reference."""
     if not _suits(x, weight, weight.shape[0] // 2):
-        return silu_mul(functional.linear(x, weight))
+        return silu_mul(linear(x, weight))
     from kvasir_kernels.linear import kernel
 
     return kernel.gated_linear(x, weight)

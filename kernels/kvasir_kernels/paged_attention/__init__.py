@@ -6,7 +6,7 @@ import torch
 
 from kvasir_kernels.dispatch import use_kernel
 from kvasir_kernels.kv_scales import UNSCALED, KVScales
-from kvasir_kernels.paged_attention import reference
+from kvasir_kernels.paged_attention import cpu
 
 __all__ = ["paged_attention"]
 
@@ -26,7 +26,7 @@ def paged_attention(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Attend each sequence's new tokens to all of its tokens so far; see the reference."""
-    attend = reference.paged_attention
+    attend = cpu.paged_attention
     if use_kernel(query):
         from kvasir_kernels.paged_attention.kernel import paged_attention as attend
     operands = (query, k_cache, v_cache, query_start, context_lens, block_tables)

@@ -46,22 +46,36 @@ def paged_attention(
     """
     output = torch.empty_like(query) if out is None else out
     starts, lens = query_start.tolist(), context_lens.tolist()
-    block_size = k_cache.shape[1]
     output[starts[-1] :] = 0
-    if k_cache.dtype != E4M3:
-        scales = UNSCALED
     for seq, context in enumerate(lens):
         rows = slice(starts[seq], starts[seq + 1])
-        if rows.start == rows.stop:
-            continue
-        blocks = block_tables[seq, : -(-context // block_size)].long()
-        keys = k_cache[blocks].flatten(0, 1)[:context]  # [context, kv_heads, dim]
-        values = v_cache[blocks].flatten(0, 1)[:context]
-        output[rows] = _attend(
-            query[rows], keys, values,
-            scale=scale * scales.keys, v_scale=scales.values, window=window,
-        )  # fmt: skip
+        if rows.start < rows.stop:
+            output[rows] = attend_sequence(
+                query[rows], k_cache, v_cache, context, block_tables[seq],
+                scale=scale, window=window, scales=scales,
+            )  # fmt: skip
     return output
+
+
+def attend_sequence(
+    query: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    context: int,
+    table: torch.Tensor,
+    *,
+    scale: float,
+    window: int | None,
+    scales: KVScales,
+) -> torch.Tensor:
+    """Attend one sequence's new tokens, [new, heads, dim]; table: its blocks, int [max_blocks]."""
+    if k_cache.dtype != E4M3:
+        scales = UNSCALED
+    blocks = table[: -(-context // k_cache.shape[1])].long()
+    keys = k_cache[blocks].flatten(0, 1)[:context]  # [context, kv_heads, dim]
+    values = v_cache[blocks].flatten(0, 1)[:context]
+    scale *= scales.keys
+    return _attend(query, keys, values, scale=scale, v_scale=scales.values, window=window)
 
 
 def _attend(

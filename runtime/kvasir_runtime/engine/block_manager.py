@@ -76,16 +76,20 @@ class BlockManager:
                 found.append(block)
         return found
 
+    def needed(self, seq: Sequence) -> int:
+        """Return how many blocks more would be in use with a sequence that has none."""
+        shared = sum(1 for block in self.find_prefix(seq) if self._owners[block])
+        return self.blocks_for(seq.num_tokens) - shared
+
     def admit(self, seq: Sequence, count: int) -> int | None:
         """Give a sequence without blocks its cached prefix and room for `count` tokens after it.
 
         Returns the tokens that need not be computed; None, and nothing, unless all the tokens it
         has find room: a prompt that doesn't would push others out halfway through.
         """
-        prefix = self.find_prefix(seq)
-        available = self.num_available - sum(1 for block in prefix if not self._owners[block])
-        if self.blocks_for(seq.num_tokens) - len(prefix) > available:
+        if self.needed(seq) > self.num_available:
             return None
+        prefix = self.find_prefix(seq)
         for block in prefix:
             self._own(block)
         seq.blocks.extend(prefix)

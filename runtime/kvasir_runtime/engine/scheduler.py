@@ -3,7 +3,8 @@
 Every step mixes decodes and prefill chunks. Running requests come first, in order of admission:
 only the last admitted can still be prefilling, so a long prompt never stalls running streams. Then
 waiting requests are admitted in their queue's order, while the budget, `max_num_seqs` and the
-blocks allow (Orca, OSDI 2022; chunked prefill after Sarathi-Serve, OSDI 2024).
+blocks allow (Orca, OSDI 2022; chunked prefill after Sarathi-Serve, OSDI 2024), those that the
+running ones are foreseen to need included (`forecast`).
 
 When blocks run out the least urgent running request gives its own up. They are swapped to the host
 or computed again later, whichever is cheaper; the most urgent always goes on, so every request
@@ -17,6 +18,7 @@ import heapq
 from dataclasses import dataclass, field
 
 from kvasir_runtime.engine.block_manager import BlockManager
+from kvasir_runtime.engine.forecast import Forecast, peak
 from kvasir_runtime.engine.host_pool import HostPool
 from kvasir_runtime.engine.preemption import ALWAYS_RECOMPUTE, PreemptionCosts
 from kvasir_runtime.engine.sequence import Sequence
@@ -71,6 +73,7 @@ class Scheduler:
         self.blocks, self.host = blocks, host or HostPool(0)
         self.max_num_seqs, self.max_batched_tokens = max_num_seqs, max_batched_tokens
         self.costs = costs
+        self.forecast = Forecast()
         self.waiting = WaitingQueue(policy)
         self.running: dict[Sequence, None] = {}  # in order of admission
         self.num_swapped = 0
@@ -124,6 +127,8 @@ class Scheduler:
             self._leave(seq)
         if seq.host_blocks:
             self.num_swapped -= 1
+        if seq.finish_reason != "abort":
+            self.forecast.learn(seq)
         self.waiting.forget(seq)
         self.blocks.release(seq)
         self.host.release(seq)
@@ -135,7 +140,11 @@ class Scheduler:
             seq = self.waiting.head()
             if seq.num_pending or not self._leader_is_ahead(seq, batch):
                 return
-            if len(self.running) >= self.max_num_seqs or not self._give_blocks(seq, plan, budget):
+            if (
+                len(self.running) >= self.max_num_seqs
+                or not self._leaves_room(seq)
+                or not self._give_blocks(seq, plan, budget)
+            ):
                 self._yield_to(seq, batch, plan)
                 return
             if seq.scheduled_s is None:
@@ -147,6 +156,21 @@ class Scheduler:
                 seq, seq.num_computed, count, samples=count == seq.num_uncomputed, enters=True
             )
             budget -= count
+
+    def _leaves_room(self, seq: Sequence) -> bool:
+        """Whether a waiting sequence and the running ones are foreseen to fit until they end."""
+        if not self.running:
+            return True
+        blocks, size = self.blocks, self.blocks.block_size
+        held = {
+            own: max(len(own.blocks), blocks.blocks_for(own.num_tokens)) for own in self.running
+        }
+        # Blocks that several sequences share count once: each has its part of those in use.
+        soon_used = blocks.num_used + sum(held[own] - len(own.blocks) for own in held)
+        part = min(1.0, soon_used / sum(held.values()))
+        growing = [(self.forecast.remaining(own) / size, held[own] * part) for own in held]
+        growing.append((self.forecast.remaining(seq) / size, blocks.needed(seq)))
+        return peak(growing) <= blocks.num_blocks
 
     def _give_blocks(self, seq: Sequence, plan: StepPlan, budget: int) -> bool:
         """Give a waiting sequence the blocks it begins with: its own, its leader's, or new ones."""

@@ -214,11 +214,12 @@ class Engine(RuleBasedStateMachine):
         overlap=st.booleans(), caching=st.booleans(), swap=st.booleans(),
         policy=st.sampled_from(["fcfs", "priority"]), blocks=st.integers(12, 30),
         tokens=st.integers(4, 24), seqs=st.integers(1, 5), host=st.integers(0, 12),
+        typical=st.sampled_from([0, 8, 500]),
     )  # fmt: skip
-    def start(self, overlap, caching, swap, policy, blocks, tokens, seqs, host):
+    def start(self, overlap, caching, swap, policy, blocks, tokens, seqs, host, typical):
         self.simulator = Simulator(
             num_blocks=blocks, max_tokens=tokens, max_num_seqs=seqs, host_blocks=host,
-            overlap=overlap, prefix_caching=caching, policy=policy,
+            overlap=overlap, prefix_caching=caching, policy=policy, typical_output=typical,
             costs=ALWAYS_SWAP if swap else ALWAYS_RECOMPUTE,
         )  # fmt: skip
         self.wanted = {}
