@@ -2,8 +2,8 @@
 """Programmatic dependent launch: a kernel starts while the one before it still runs.
 
 Every kernel of a step calls `begin` before it reads what another kernel wrote. It lets the next
-kernel start, whose programs then set themselves up (and fetch weights, which no kernel writes)
-until this one has ended. Hopper and later have it; elsewhere it does nothing.
+kernel's programs set themselves up until this one has ended. Hopper and later have it; elsewhere
+it does nothing.
 
 See "Programmatic Dependent Launch" in the CUDA C++ Programming Guide.
 """
@@ -19,23 +19,11 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
 @triton.jit
-def let_next_start():
-    """Let the next kernel's programs start, as far as this one's leave room."""
-    gdc_launch_dependents()
-
-
-@triton.jit
-def wait_for_last():
-    """Wait until the kernel before has ended and all it wrote can be seen."""
-    gdc_wait()
-
-
-@triton.jit
 def begin(PDL: tl.constexpr):
-    """Do both, for a kernel that has nothing to do before its input is there."""
+    """Let the next kernel start; wait until the one before has ended and its writes can be seen."""
     if PDL:
-        let_next_start()
-        wait_for_last()
+        gdc_launch_dependents()
+        gdc_wait()
 
 
 @cache
