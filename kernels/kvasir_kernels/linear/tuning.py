@@ -43,12 +43,13 @@ def pays(rows: int, columns: int, processors: int) -> bool:
     )
 
 
-def tile(columns: int, processors: int) -> Tile:
-    """Return the tile of a layer without a gate."""
+def tile(columns: int, inner: int, processors: int) -> Tile:
+    """Return the tile of a layer without a gate; `inner`: the length of a weight's row."""
     blocks = -(-columns // WIDE.columns)
     if blocks >= MANY * processors:
         return WIDE
-    return Tile(WIDE.columns, WIDE.inner, max(1, processors // blocks), NARROW_STAGES)
+    splits = min(processors // blocks, -(-inner // WIDE.inner))
+    return Tile(WIDE.columns, WIDE.inner, max(1, splits), NARROW_STAGES)
 
 
 def transposed_on_cpu(x: torch.Tensor) -> bool:

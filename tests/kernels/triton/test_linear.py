@@ -12,7 +12,7 @@ CLOSE = {
     torch.bfloat16: {"rtol": 3.2e-2, "atol": 1.6e-2},
 }
 SHAPES = [(48, 64), (100, 96), (34, 192)] + ([(3584, 3584), (1000, 18944)] if ON_GPU else [])
-TILES = [Tile(16, 32, 1, 2), Tile(64, 32, 2, 3), Tile(32, 64, 3, 2)]
+TILES = [Tile(16, 32, 1, 2), Tile(64, 32, 2, 3), Tile(32, 64, 3, 2), Tile(16, 128, 3, 2)]
 
 
 def operands(rows, shape, dtype, device):
@@ -66,12 +66,17 @@ def test_a_gated_layer_is_not_split(device):
 
 
 @pytest.mark.parametrize(
-    ("columns", "expected"),
-    [(3584, Tile(64, 128, 2, 6)), (152064, WIDE), (15360, WIDE)],
+    ("columns", "inner", "expected"),
+    [
+        (3584, 18944, Tile(64, 128, 2, 6)),
+        (576, 576, Tile(64, 128, 5, 6)),  # never more parts than tiles
+        (152064, 3584, WIDE),
+        (15360, 5120, WIDE),
+    ],
 )
-def test_wide_layers_share_processors_and_narrow_ones_are_split(columns, expected):
+def test_wide_layers_share_processors_and_narrow_ones_are_split(columns, inner, expected):
     assert pays(1, columns, 132)
-    assert tile(columns, 132) == expected
+    assert tile(columns, inner, 132) == expected
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 4608), (33, 3584), (1, 5120)])
