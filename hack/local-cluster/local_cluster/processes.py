@@ -47,14 +47,14 @@ class Daemons:
             pid = int(self._file(name).read_text())
         except (FileNotFoundError, ValueError):
             return None
-        # In the moment in which a process becomes another program its environment reads as empty.
-        for _ in range(10):
-            if is_marked(pid, self.layout.id):
-                return pid
-            if not _lives(pid):
+        # While a process becomes another program its environment reads as empty: for long, where
+        # the program has to be read from a busy disk.
+        deadline = time.monotonic() + 10
+        while not (environment := environment_of(pid)) and _lives(pid):
+            if time.monotonic() > deadline:
                 return None
             time.sleep(0.01)
-        return None
+        return pid if self._mark() in environment else None
 
     def stop(self, names: Iterable[str], *, patience_s: float = 10) -> None:
         """Asks the daemons to end, waits, kills the ones that don't."""
@@ -66,12 +66,15 @@ class Daemons:
 
     def marked(self) -> list[int]:
         """Every process that a daemon of this cluster started, itself included."""
-        return [pid for pid in all_pids() if is_marked(pid, self.layout.id)]
+        return [pid for pid in all_pids() if self._mark() in environment_of(pid)]
 
     def forget(self) -> None:
         """Removes the files with the numbers."""
         for file in self.layout.pids.glob("*.pid"):
             file.unlink(missing_ok=True)
+
+    def _mark(self) -> bytes:
+        return f"{MARK}={self.layout.id}".encode()
 
     def _file(self, name: str) -> Path:
         return self.layout.pids / f"{name}.pid"
@@ -82,13 +85,12 @@ def all_pids() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
-def is_marked(pid: int, cluster_id: str) -> bool:
-    """Whether a process lives and carries the mark of the cluster."""
+def environment_of(pid: int) -> list[bytes]:
+    """The NAME=value pairs a process was started with; none if it is gone or somebody else's."""
     try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
+        return [pair for pair in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") if pair]
     except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return False
-    return f"{MARK}={cluster_id}".encode() in environment.split(b"\0")
+        return []
 
 
 def end(pids: Iterable[int], with_signal: signal.Signals) -> None:

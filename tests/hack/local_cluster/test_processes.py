@@ -2,10 +2,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from local_cluster import processes
 from local_cluster.layout import Layout
 from local_cluster.processes import Daemons, all_pids, end, wait_gone
 from local_cluster.shell import wait_until
@@ -46,6 +48,17 @@ def test_output_goes_to_the_daemons_log(daemons: Daemons) -> None:
 def test_a_strangers_number_in_the_file_is_nobody(daemons: Daemons) -> None:
     (daemons.layout.pids / "one.pid").write_text(f"{os.getpid()}\n")
     assert daemons.pid("one") is None
+
+
+def test_a_daemon_that_is_still_becoming_its_program_is_waited_for(
+    daemons: Daemons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = daemons.start("one", ["sleep", "300"], dict(os.environ))
+    read, ready = processes.environment_of, time.monotonic() + 0.4
+    monkeypatch.setattr(
+        processes, "environment_of", lambda pid: read(pid) if time.monotonic() > ready else []
+    )
+    assert daemons.pid("one") == pid
 
 
 def test_stop_ends_a_daemon(daemons: Daemons) -> None:
