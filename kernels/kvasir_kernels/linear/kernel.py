@@ -120,8 +120,8 @@ def linear_kernel(
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """Multiply as the reference does."""
     out = x.new_empty((x.shape[0], weight.shape[0]))
-    (columns, inner), card = weight.shape, processors(x.device)
-    launch(out, x, weight, bias, tuning.tile(columns, inner, card))
+    tile = tuning.tile(weight.shape[0], weight.shape[1], processors(x.device))
+    launch(out, x, weight, bias, tile)
     return out
 
 

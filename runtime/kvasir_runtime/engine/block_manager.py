@@ -78,8 +78,7 @@ class BlockManager:
 
     def needed(self, seq: Sequence) -> int:
         """Return how many blocks more would be in use with a sequence that has none."""
-        shared = sum(1 for block in self.find_prefix(seq) if self._owners[block])
-        return self.blocks_for(seq.num_tokens) - shared
+        return self._added(seq, self.find_prefix(seq))
 
     def admit(self, seq: Sequence, count: int) -> int | None:
         """Give a sequence without blocks its cached prefix and room for `count` tokens after it.
@@ -87,9 +86,9 @@ class BlockManager:
         Returns the tokens that need not be computed; None, and nothing, unless all the tokens it
         has find room: a prompt that doesn't would push others out halfway through.
         """
-        if self.needed(seq) > self.num_available:
-            return None
         prefix = self.find_prefix(seq)
+        if self._added(seq, prefix) > self.num_available:
+            return None
         for block in prefix:
             self._own(block)
         seq.blocks.extend(prefix)
@@ -155,6 +154,10 @@ class BlockManager:
             self._disown(block)
         seq.blocks.clear()
         seq.num_computed = seq.num_published = 0
+
+    def _added(self, seq: Sequence, prefix: list[int]) -> int:
+        """Return the blocks of a whole sequence, without those of its prefix that are in use."""
+        return self.blocks_for(seq.num_tokens) - sum(1 for block in prefix if self._owners[block])
 
     def _own(self, block: int) -> None:
         self._num_used += not self._owners[block]

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 OnProgress = Callable[[str, int], None]
 PROFILE_TOKENS = 512  # enough to know a CPU's speed without a long start
-PROFILED = SamplingParams(max_tokens=1, top_p=0.9, logprobs=20)  # asks for the most memory
+PROFILED = SamplingParams(max_tokens=1, top_p=0.9, logprobs=20)  # most memory, but for penalties
 RISKY_UTILIZATION = 0.95
 
 
